@@ -42,14 +42,12 @@ class Accuracy:
             counts = np.array(self.table, dtype=np.float64)
             follows = counts.shape == (2, 2) and bool(self.noisy or counts.min() >= 0)
             if follows:
+                object.__setattr__(self, "table", tuple(map(tuple, counts.tolist())))
                 found = (counts.sum(), counts.trace(), counts.sum(axis=1).max())
                 least, follows = _differ(counts), bool(np.all(np.isclose(numbers[:3], found)))
         # Who states less than the error of the counts alone calls a model better than it is.
         if not follows or self.error < (1.0 - 1e-9) * math.sqrt(max(least, 1.0)):
             raise ValueError("'accuracy' does not follow from its counts.")
-        if self.table is None:
-            return
-        object.__setattr__(self, "table", tuple(map(tuple, counts.tolist())))
 
     @classmethod
     def of_table(cls, table: NDArray, noise_variance: float = 0.0) -> Self | None:

@@ -18,8 +18,7 @@ from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.holdout import check_positive, comparable_groups, one_row_each
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, check_answerable, tell_ledgers
-from skfairdp.certificate.steps import charges_privacy, releases_rows
-from skfairdp.certificate.unwrap import Deployed, unwrap
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.derivation import TRAINING

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import dis
 import site
 import sys
@@ -113,11 +112,6 @@ def names_used(code: types.CodeType) -> dict[str, set[tuple[str, ...]]]:
             for name, chains in names_used(constant).items():
                 used.setdefault(name, set()).update(chains)
     return used
-
-
-def is_unknowable(value: object) -> bool:
-    """Whether a value is a builtin function whose effect cannot be known before."""
-    return any(value is getattr(builtins, name) for name in UNKNOWABLE)
 
 
 def class_members(kind: type) -> dict[str, Any]:

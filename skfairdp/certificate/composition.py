@@ -11,8 +11,7 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.certificate.steps import charges_privacy, kind_of, learns_from_rows
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose
@@ -48,7 +47,10 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     if None in stated:
         return None
 
-    stated = _in_one_relation(stated)
+    for unit in ("record", "person"):
+        if _relations(stated) == {("add-remove", unit), ("zero-out", unit)}:
+            # A promise for removal, as of a table, is one for blanked records too.
+            stated = covered(stated, "zero-out", unit)
     reasons = [*shown.changes, *_unpaid(other)]
     if not charges_privacy(deployed.final):
         reasons.append(_foreign(deployed.final))
@@ -251,14 +253,6 @@ def _foreign(final: Any) -> str:
         f"{name} is not an estimator of skfairdp: nothing bounds what it reveals about its "
         "training rows."
     )
-
-
-def _in_one_relation(stated: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
-    """Read a promise for removal, as that of a table, as one for blanked records beside one."""
-    for unit in ("record", "person"):
-        if _relations(stated) == {("add-remove", unit), ("zero-out", unit)}:
-            return covered(stated, "zero-out", unit)
-    return stated
 
 
 def _relations(stated: list[PrivacyGuarantee]) -> set[tuple[str, str]]:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from skfairdp.certificate.search_fits import sizes_of
-from skfairdp.certificate.steps import charges_privacy
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, charges_privacy
 from skfairdp.privacy.plan import Plan
 
 PUBLIC, DECLARED, BOUGHT = SOURCES = ("public", "declared", "bought")

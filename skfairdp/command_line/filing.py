@@ -43,7 +43,7 @@ TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
 
 
 @dataclass
-class Run:
+class ChargedReport:
     """Training on some rows, and a certificate from the others."""
 
     arguments: argparse.Namespace

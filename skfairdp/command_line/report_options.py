@@ -95,24 +95,15 @@ def add_options(add: Callable[..., Any]) -> None:
     flag("--quiet", help="no progress")
 
 
-def positive(text: str) -> float:
-    """Read an epsilon."""
-    value = _number(text)
-    if not 1e-4 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 0.0001")
-    return value
-
-
-def share(text: str) -> float:
-    """Read a number between 0 and 1."""
-    value = _number(text)
-    if not 0.0 < value < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number between 0 and 1")
-    return value
-
-
-def _number(text: str) -> float:
+def _number(text: str, words: str, low: float, high: float) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        return math.nan  # which the checks of its size refuse
+        value = math.nan
+    if not low <= value < high:
+        raise argparse.ArgumentTypeError(f"{text} is not a number {words}")
+    return value
+
+
+positive = partial(_number, words="of at least 0.0001", low=1e-4, high=math.inf)
+share = partial(_number, words="between 0 and 1", low=math.ulp(0.0), high=1.0)

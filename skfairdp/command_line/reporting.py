@@ -64,9 +64,10 @@ def report(arguments: argparse.Namespace) -> int:
     _check_parts(people, held)
     _tell_what_can_be_shown(arguments, people, held)
     # Brings torch: seconds that a wrong option or column need not cost.
-    from skfairdp.command_line.filing import Run
+    from skfairdp.command_line.filing import ChargedReport
 
-    return Run(arguments, people.part(~held), people.part(held), noise, ledger, key).file()
+    parts = people.part(~held), people.part(held)
+    return ChargedReport(arguments, *parts, noise, ledger, key).file()
 
 
 def _choose_mechanism(arguments: argparse.Namespace) -> None:

@@ -170,7 +170,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         return np.asarray(self.classes_[positive.astype(np.int64)])
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn: nothing is drawn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = False
         tags.classifier_tags.poor_score = False

@@ -82,7 +82,7 @@ class BatchSums:
         own, cells = rows.persons, (rows.codes, len(plan.cells), noise.sampling)
         self._sampler = PoissonSampler(*cells) if own is None else PersonSampler(*cells, own)
         self._one_row_each: np.ndarray | None = None
-        self._limits: dict[tuple[int, int], tuple[Segment, float]] = {}
+        self._limits: dict[tuple[int, int, int], tuple[Segment, float]] = {}
         self._buffers: dict[int, Tensor] = {}
         stored = rows.stored
         self._stored = None if stored is None else StoredBatches(stored, self._sampler, rows.X)
@@ -139,13 +139,15 @@ class BatchSums:
 
         `outputs` gets the module's outputs for the batch's own rows.
         """
-        limit, rows = self._limit(segment, segment.blocks[0]), rows_of(segment)
+        rows = rows_of(segment, 0 if public is None else len(public.rows))
+        limit = self._limit(segment, segment.blocks[0], rows - rows_of(segment))
         clipped_sums = self._clipper.clipped_sums
         if public is None:
             X, targets = self._take(batch.rows, rows)
             spread = self._spread(batch, weights, rows)
             total = clipped_sums(X, targets, limit, spread, outputs, rows, batch.persons)
             return total, None, targets
+        # Public rows come first: in which order their mean is summed follows from them alone.
         n, spread = len(public.rows), self._spread(batch, weights)
         X, targets = self._take(np.concatenate([public.rows, batch.rows]), rows)
         for target, other in zip(targets[1:], public.others, strict=True):
@@ -192,8 +194,10 @@ class BatchSums:
         weights = self._spread(batch, block.weights, rows)
         total = PairwiseSum()
         n = len(batch.rows)
-        output = fill(torch.cat(outputs)[:n], rows) if outputs else weights
-        targets = tuple(fill(target[:n], rows) for target in targets)
+        # What stands after the batch's own rows weighs nothing.
+        whole = -(-n // rows) * rows
+        output = fill(torch.cat(outputs)[:whole], rows) if outputs else weights
+        targets = tuple(fill(target[:whole], rows) for target in targets)
         found = [
             statistic.of(output[part], *(target[part] for target in targets)).double()
             for part in blocks(len(output), rows)
@@ -215,14 +219,15 @@ class BatchSums:
 
     def _limit(self, segment: Segment, block: Block, additions: int = 0, n_sums: int = 1) -> float:
         """Clip norm that leaves room for the rounding of the sum."""
-        known = self._limits.get((id(segment), id(block)))
+        key = id(segment), id(block), additions
+        known = self._limits.get(key)
         if known is None or known[0] is not segment:
             own, additions = self._rows.persons, additions + self.processes.size
             most, terms = None if own is None else own.most, self._clipper.product_terms
             margin = margin_of(segment, block, self._rows.n_records, additions, most, terms)
             margin = max(n_sums * margin, LEAST_MARGIN)
             limit = block.max_norm * (1.0 - margin)
-            known = self._limits[id(segment), id(block)] = (segment, limit)
+            known = self._limits[key] = (segment, limit)
         return known[1]
 
     def _spread(self, batch: Batch, weights: tuple[float, ...], block: int = 1) -> Tensor:

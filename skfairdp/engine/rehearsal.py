@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, few_threads, rows_for
-from skfairdp.engine.sum_margins import refuse_unbounded_sums
+from skfairdp.engine.sum_margins import refuse_unbounded_sums, rows_of
 from skfairdp.persons import Persons
 from skfairdp.privacy.plan import Plan
 
@@ -27,6 +27,7 @@ def rehearse(
     plan: Plan,
     persons: Persons | None = None,
     n_rows: int | None = None,
+    public: int = 0,
 ) -> None:
     """Try a clipper in the blocks of a plan: each row's gradient must be its own, bit by bit.
 
@@ -38,9 +39,10 @@ def rehearse(
 
     `module`: what the clipper sums gradients of. `rows`, `targets`: private; their shapes, types
     and number are used, and no entry is read. `persons`: whose rows they are, where a record is a
-    person. `n_rows`: how many a sum may be over; None: those that are here.
+    person. `n_rows`: how many a sum may be over; None: those that are here. `public`: rows that
+    may join every sum.
     """
-    sizes = {block_rows(sum(segment.expected_sizes)) for segment in plan.segments}
+    sizes = {rows_of(s, beside) for s in plan.segments for beside in {0, public}}
     of_steps = {size: {size} for size in sizes or {block_rows(1)}}
     if persons is None:
         refuse_unbounded_sums(plan, len(rows) if n_rows is None else n_rows)

@@ -9,9 +9,9 @@ from skfairdp.privacy.plan import Block, Plan, Segment
 _LARGEST_HEAD = 1 << 16
 
 
-def rows_of(segment: Segment) -> int:
-    """Rows of the blocks in which a segment's batches are computed."""
-    return block_rows(sum(segment.expected_sizes))
+def rows_of(segment: Segment, public: int = 0) -> int:
+    """Rows of the blocks in which a segment's batches are computed, with public rows beside."""
+    return block_rows(sum(segment.expected_sizes), public)
 
 
 def margin_of(

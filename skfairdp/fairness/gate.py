@@ -23,6 +23,7 @@ from skfairdp.parameters import COUNT, Choice, Number, check_arguments
 
 # Floats decide wherever they are this far from a tie; closer than that, fractions do.
 _TIE = 1e-9
+_SETTINGS = ("n_groups", "n_classes", "tolerance", "cold_start", "rule")
 
 
 class ParityGate:
@@ -172,14 +173,8 @@ class ParityGate:
     @property
     def state(self) -> dict[str, Any]:
         """Settings and counts as JSON types; `restore` takes them back."""
-        return {
-            "n_groups": self.n_groups,
-            "n_classes": self.n_classes,
-            "tolerance": self.tolerance,
-            "cold_start": self.cold_start,
-            "rule": self.rule,
-            "counts": [row.copy() for row in self._counts],
-        }
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        return settings | {"counts": [row.copy() for row in self._counts]}
 
     def restore(self, state: Mapping[str, Any]) -> Self:
         """Take back counts that a gate with the same settings had.
@@ -199,8 +194,7 @@ class ParityGate:
             The settings differ from this gate's, or the counts are not a table of
             non-negative integers of its shape.
         """
-        own = {name: value for name, value in self.state.items() if name != "counts"}
-        differing = [name for name, value in own.items() if state.get(name) != value]
+        differing = [name for name in _SETTINGS if state.get(name) != getattr(self, name)]
         if differing:
             raise ValueError(
                 f"The stored state belongs to a gate with another {' and '.join(differing)}; "

@@ -18,7 +18,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
-from skfairdp.privacy.sizes import Sizes
+from skfairdp.privacy.sizes import Sizes, check_delta
 
 ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public
 
@@ -92,6 +92,14 @@ class BudgetedClassifier(PrivateClassifier):
                 f"'epsilon' = {self.epsilon:g} for training; set it lower."
             )
         return noise_multiplier_for(budget, self.delta, lambda sigma: self._plan(sizes, sigma))
+
+    def _planned(self, sizes: Sizes) -> tuple[float, Plan]:
+        """Noise multiplier and plan of a fit, for sizes that it can protect."""
+        check_delta(self.delta, sizes.total)
+        multiplier = self._calibrate(sizes)
+        plan = self._plan(sizes, multiplier)
+        sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
+        return multiplier, plan
 
     def _guarantee(
         self, plan: Plan, noise: NoiseSource, groups: Groups | None

@@ -13,7 +13,6 @@ from skfairdp.parameters import Kind
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import Sizes
 
 
 class DPSGDClassifier(GradientClassifier):
@@ -53,19 +52,6 @@ class DPSGDClassifier(GradientClassifier):
 
     _in_parts = True
     _parameters = {"public_parity": (Kind((PublicParity,), "a PublicParity"), NONE)}
-
-    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        return Sizes.of_all(n, self.dataset_size)
-
-    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        return sizes.descent(
-            batch_size=self.batch_size,
-            max_epochs=self.max_epochs,
-            max_grad_norm=self.max_grad_norm,
-            noise_multiplier=noise_multiplier,
-            delta=self.delta,
-            exact_noise=self.exact_noise,
-        )
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         super()._check_net(prepared, plan, row_shape)

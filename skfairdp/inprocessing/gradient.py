@@ -36,15 +36,16 @@ from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import Sizes, check_delta
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.rows import check_features, check_rows
 
 
 class GradientClassifier(BudgetedClassifier):
     """Template of a classifier trained by noisy clipped gradients.
 
-    A mechanism says how sizes become cells (`_sizes`), what its plan looks like for
-    a noise multiplier (`_plan`) and what it does with the releases (`_train`).
+    A mechanism says how sizes become cells (`_sizes`: all records are one), what its plan looks
+    like for a noise multiplier (`_plan`: noisy mean gradients in passes over all records) and what
+    it does with the releases (`_train`: takes the net's steps).
 
     Parameters
     ----------
@@ -90,6 +91,7 @@ class GradientClassifier(BudgetedClassifier):
 
     _plans_ahead = True
     _takes_persons = True
+    _auto_batch: ClassVar[tuple[int, int]] = (256, 10)  # min(256, ceil(n / 10))
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
@@ -103,15 +105,33 @@ class GradientClassifier(BudgetedClassifier):
     module_: nn.Module = field(init=False)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        raise NotImplementedError
+        return Sizes.of_all(n, self.dataset_size)
+
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        return sizes.descent(
+            batch_size=self._batch_size(sizes.total),
+            max_epochs=self.max_epochs,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            delta=self.delta,
+            exact_noise=self.exact_noise,
+        )
+
+    def _batch_size(self, n: int) -> int:
+        """Expected records of a batch."""
+        return expected_batch_size(self.batch_size, n, *self._auto_batch)
 
     def _train(self, run: Run) -> None:
-        raise NotImplementedError
+        run.descend()
 
     @property
     def _n_logits(self) -> int | None:
         """Number of outputs, where it is not that of the classes."""
         return None
+
+    def _rows_beside(self, n: int) -> int:
+        """Number of public rows that may join the batch of a step."""
+        return 0
 
     def _net(self) -> Any:
         """Net that is trained; None stands for `default_net`."""
@@ -130,7 +150,9 @@ class GradientClassifier(BudgetedClassifier):
 
     def _cells(self, plan: Plan, groups: Groups | None) -> np.ndarray | None:
         """Cell of each row, negative for one that contributes nothing; None: all in one."""
-        return groups.codes if groups is not None and plan.cells == groups.labels else None
+        if groups is None or plan.cells == groups.labels:
+            return None if groups is None else groups.codes
+        return np.minimum(groups.codes, 0).astype(np.int8)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if sensitive_features is None:
@@ -197,11 +219,7 @@ class GradientClassifier(BudgetedClassifier):
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
         sizes = processes.first(self._sizes(groups_of_records(groups, persons), n, noise))
-        check_delta(self.delta, sizes.total)
-        multiplier = self._calibrate(sizes)
-        plan = self._plan(sizes, multiplier)
-        sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
-
+        multiplier, plan = self._planned(sizes)
         prepared = prepare_net(
             self._net(),
             n_features=int(np.prod(X.shape[1:])),
@@ -227,7 +245,8 @@ class GradientClassifier(BudgetedClassifier):
             groups, of_groups = replace(groups, codes=groups.codes[:0].copy()), None
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
-        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons, n)
+        beside = self._rows_beside(n)
+        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons, n, beside)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)

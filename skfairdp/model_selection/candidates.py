@@ -20,8 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.steps import charges_privacy, kind_of, learns_from_rows
-from skfairdp.certificate.unwrap import unwrap
+from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, unwrap
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
 from skfairdp.model_selection.budget import SearchBudget

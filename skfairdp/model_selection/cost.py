@@ -10,8 +10,7 @@ from sklearn.model_selection import PredefinedSplit
 
 from skfairdp.assumptions import VALIDATION_ROWS
 from skfairdp.certificate.search_fits import FitsOfSearch, fits_of_search
-from skfairdp.certificate.steps import charges_privacy
-from skfairdp.certificate.unwrap import unwrap
+from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 

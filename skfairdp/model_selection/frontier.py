@@ -9,7 +9,7 @@ import moocore
 import numpy as np
 import pandas as pd
 
-from skfairdp.certificate.steps import charges_privacy
+from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.model_selection.candidates import final_of
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
-from skfairdp.certificate.steps import charges_privacy
+from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee

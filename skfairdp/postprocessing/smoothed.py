@@ -322,11 +322,9 @@ class SmoothedClassifier(PrivateClassifier):
         return None if "privacy_" in vars(self) else "estimator_"
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether the classes are known."""
         return "key_" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn: like the one inside, for two classes."""
         tags = super().__sklearn_tags__()
         if not hasattr(self.estimator, "__sklearn_tags__"):
             return tags  # fit says what is wrong with it

@@ -190,37 +190,6 @@ def descend_privately(
     release.meter.finish()
 
 
-def train(
-    encoder: Any,
-    prepared: PreparedNet,
-    rows: np.ndarray,
-    contributes: np.ndarray,
-    plan: Plan | None,
-    noise: NoiseSource,
-    persons: Persons | None,
-) -> Any:
-    """Train the networks as planned, or without noise, and return the loss that holds them."""
-    name, epochs = type(encoder).__name__, resolved_epochs(encoder)
-    n = int(contributes.sum())
-    size = 1 if plan else plain_batch_size(encoder.batch_size, n)
-    steps = plan.steps if plan else epochs * -(-n // size)
-    with closing(Progress(steps, encoder.progress, name)) as bar:
-        passes: dict[str, Any] = {"max_epochs": epochs, "progress": bar}
-        if plan is None:
-            rows = rows[contributes]
-            descend(prepared, rows, batch_size=size, generator=noise.masks, **passes)
-        else:
-            passes |= {"contributes": contributes, "persons": persons}
-            descend_privately(prepared, rows, plan=plan, noise=noise, **passes)
-    unflatten(prepared.module)
-    if not all(bool(p.isfinite().all()) for p in prepared.module.parameters()):
-        raise ValueError(
-            f"{name} diverged: its weights are no longer finite. Lower the learning rate "
-            f"(net__lr) or 'beta' (now {encoder.beta!r})."
-        )
-    return prepared.module
-
-
 def fit_networks(
     encoder: Any, X: NDArray[Any], y: NDArray[Any], groups: Groups | None
 ) -> LaplaceRandomizer | ResponseRandomizer:
@@ -264,15 +233,29 @@ def fit_networks(
     prepared = task.prepare(seed)
     draws = task.draws(prepared, noise)
     rows = task.rows(X, None if groups is None else groups.codes, labels)
+    loss: Any = prepared.module
     if plan is not None:
         # Refuses what `descend_privately` could not do; no entry of the rows is read.
-        loss = prepared.module
         refuse_unstable_rows(loss, rows.shape[1:])
         clipper = make_clipper(loss, prepared.flat, lambda output: output)
         rehearse(loss, clipper, as_tensor(rows, loss), (), plan, persons)
     encoder._charge(stated)  # before a row reaches a network
-    with draws:
-        loss = train(encoder, prepared, rows, labels >= 0, plan, noise, persons)
+    name, epochs, known = type(encoder).__name__, resolved_epochs(encoder), labels >= 0
+    size = 1 if plan else plain_batch_size(encoder.batch_size, int(known.sum()))
+    steps = plan.steps if plan else epochs * -(-int(known.sum()) // size)
+    with draws, closing(Progress(steps, encoder.progress, name)) as bar:
+        passes: Any = {"max_epochs": epochs, "progress": bar}
+        if plan is None:
+            descend(prepared, rows[known], batch_size=size, generator=noise.masks, **passes)
+        else:
+            passes |= {"contributes": known, "persons": persons}
+            descend_privately(prepared, rows, plan=plan, noise=noise, **passes)
+    unflatten(loss)
+    if not all(bool(p.isfinite().all()) for p in loss.parameters()):
+        raise ValueError(
+            f"{name} diverged: its weights are no longer finite. Lower the learning rate "
+            f"(net__lr) or 'beta' (now {encoder.beta!r})."
+        )
     # In double precision other machines too seldom disagree about a point of the grid.
     encoder.module_ = loss.module.double().eval()
     refuse_mixing_encoder(encoder.module_, X.shape[1])  # it may have learned to

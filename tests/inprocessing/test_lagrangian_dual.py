@@ -12,12 +12,15 @@ import torch
 
 from skfairdp import LagrangianDualClassifier, certify
 from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.fused import FusedClipper
+from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.engine.sampling import PoissonSampler
+from skfairdp.engine.row_blocks import block_rows
+from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.attribute.group_multipliers import LossOrRates
 from skfairdp.inprocessing.rates.constraints import RateConstraints
@@ -102,6 +105,51 @@ def test_public_rows_know_no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = seen
     assert len(first) == len(second) == 1
     assert torch.equal(first[0], second[0])
+
+
+def test_blocks_that_public_rows_join_were_rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    rehearsed: list[int] = []
+    rows_of_block, train = FusedClipper._rows_of_block, LagrangianDualClassifier._train
+
+    def spy(self: FusedClipper, rows: int) -> int:
+        seen.append(rows)
+        return rows_of_block(self, rows)
+
+    def begins(self: LagrangianDualClassifier, run: Any) -> None:
+        rehearsed.extend(seen)
+        seen.clear()
+        train(self, run)
+
+    monkeypatch.setattr(FusedClipper, "_rows_of_block", spy)
+    monkeypatch.setattr(LagrangianDualClassifier, "_train", begins)
+    fit(n=300, batch_size=100, loss_batch_size=75, warmup_epochs=0)
+    assert set(seen) == {block_rows(100, 75)}
+    assert set(seen) < set(rehearsed)
+
+
+def test_the_mean_of_public_rows_is_the_same_beside_any_batch() -> None:
+    """Bit by bit: nothing of the secret batch reaches what is released without noise."""
+    X, y, groups = people()
+    module = MLP(X.shape[1])
+    constraints = RateConstraints("demographic_parity", [0, 1], 2, 0.0, against="population")
+    objective = LossOrRates(objective_for(torch.nn.BCEWithLogitsLoss()), constraints, 1.0)
+    clipper = make_clipper(module, flatten(module), objective)
+    codes = (groups == "b").astype(np.int64)
+    labels = (y == "yes").astype(np.int64)
+    targets = (torch.from_numpy(labels).float(), torch.from_numpy(2 * codes + labels))
+    rows = Rows(torch.from_numpy(X).float(), targets, codes)
+    release = NoisyRelease(rows, empty_plan(2), clipper, NoiseSource())
+    block = Block(name="gradient", max_norm=1.0, weights=(1.0, 1.0), noise_std=1.0)
+    segment = Segment(steps=1, rates=(0.2, 0.2), expected_sizes=(30.0, 30.0), blocks=(block,))
+    public = PublicBatch(np.arange(40, 57), (objective.nobody,))
+    means = set()
+    for size in (0, 1, 7, 30, 63, 200):
+        batch = Batch(np.arange(size), (size, 0))
+        _, mean, _ = release._gradient_sum(segment, batch, (1.0, 1.0), public)
+        assert mean is not None
+        means.add(mean.numpy().tobytes())
+    assert len(means) == 1
 
 
 @pytest.mark.slow

@@ -20,7 +20,9 @@ from skfairdp import (
 )
 from skfairdp.engine import many_releases
 from skfairdp.engine.many_releases import ManyReleases
+from skfairdp.engine.nets import prepare_net
 from skfairdp.exceptions import BudgetExceededError, PlanError
+from skfairdp.inprocessing.many import _linear_layer
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 5)).astype(np.float32)
@@ -282,6 +284,14 @@ def test_rows_on_disk_and_groups_of_processes_are_refused(tmp_path, monkeypatch)
     with pytest.raises(ValueError, match="in the memory of one process"):
         fit_many(linear(), 2, X, Y)
     assert len(fit_many(linear(distributed=None), 2, X, Y)) == 2
+
+
+def test_a_net_on_another_device_is_refused() -> None:
+    prepared = prepare_net(linear()._net(), n_features=3, n_classes=2, seed=0)
+    _linear_layer(prepared, (3,))
+    prepared.module.to("meta")
+    with pytest.raises(ValueError, match="on the CPU"):
+        _linear_layer(prepared, (3,))
 
 
 def test_other_mechanisms_are_refused() -> None:

@@ -208,11 +208,9 @@ class FusedClipper:
             return
         for row, views in zip(coefficients, self._views, strict=True):
             member = row.nonzero().squeeze(1)  # micro-batches share no record
+            pick = _picker(member)
             self._weighted_sum(
-                [a.index_select(0, member) for a in inputs],
-                [d.index_select(0, member) for d in deltas],
-                row.index_select(0, member),
-                views,
+                [pick(a) for a in inputs], [pick(d) for d in deltas], pick(row), views
             )
 
     def _squares_of(
@@ -262,3 +260,12 @@ class FusedClipper:
             ]
             for row in self._sums
         ]
+
+
+def _picker(member: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Take rows: a view where they stand side by side, as public rows and secret ones do."""
+    n = len(member)
+    start, stop = (int(member[0]), int(member[-1]) + 1) if n else (0, 0)
+    if stop - start == n:
+        return lambda tensor: tensor[start:stop]
+    return lambda tensor: tensor.index_select(0, member)

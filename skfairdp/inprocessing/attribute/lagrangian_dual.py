@@ -208,6 +208,9 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         assert isinstance(run.objective, LossOrRates)
         return run.release.public_rows(clipper, (run.objective.nobody,))
 
+    def _rows_beside(self, n: int) -> int:
+        return self._loss_batch(n)
+
     def _loss_batch(self, n: int) -> int:
         if self.loss_batch_size == "auto":
             return -(-_size(self.batch_size, n, 1024) // 4)

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
@@ -24,10 +24,9 @@ from skfairdp.inprocessing.fair_path.path import ReleasedPath, decisions
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores
 from skfairdp.inprocessing.fair_path.tables import released_path
 from skfairdp.inprocessing.gradient import GradientClassifier
+from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.parameters import Number
 from skfairdp.privacy.plan import Plan
-
-__all__ = ["OPEN", "PathClassifier"]
 
 # Scores of rows that were asked for, while points of one path are certified together.
 _Known = dict[tuple[Any, ...], list[tuple[np.ndarray, np.ndarray]]]
@@ -54,10 +53,10 @@ class PathClassifier(GradientClassifier):
 
     notion: str
     tolerance: float
-    decided_: NDArray[np.float64] = field(init=False)
-    direction_: NDArray[np.float64] = field(init=False)
-    changed_: NDArray[np.float64] = field(init=False)
-    improved_: NDArray[np.float64] = field(init=False)
+    decided_: Floats = field(init=False)
+    direction_: Floats = field(init=False)
+    changed_: Floats = field(init=False)
+    improved_: Floats = field(init=False)
 
     @property
     def _rates(self) -> Rates:
@@ -79,8 +78,6 @@ class PathClassifier(GradientClassifier):
                 "larger 'epsilon' or 'path_share' help.",
                 FairnessWarning,
             )
-
-    # -- the path ---------------------------------------------------------------------
 
     def at(self, tolerance: float) -> Self:
         """Stand at another tolerance.
@@ -204,8 +201,6 @@ class PathClassifier(GradientClassifier):
             }
         finally:
             _KNOWN.reset(known)
-
-    # -- prediction -------------------------------------------------------------------
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the adjusted score: positive for rows that get the second class.

@@ -14,20 +14,14 @@ from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
-from skfairdp.inprocessing.functional.plan import (
-    cell_weights,
-    functional_plan,
-    noise_norm,
-    solve,
-    weighted_total,
-)
+from skfairdp.inprocessing.functional.plan import cell_weights, functional_plan, noise_norm, solve
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
-from skfairdp.inprocessing.grouped import SizedByGroup, declared_groups
+from skfairdp.inprocessing.grouped import SizedByGroup
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import NORM, PROBABILITY, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
+from skfairdp.privacy.sizes import Sizes
 from skfairdp.rows import check_features, check_rows
 
 
@@ -157,10 +151,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
         noise, persons = self._randomness()[1], self._persons(len(X))
         told, n = groups_of_records(groups, persons), persons.count if persons else len(X)
         sizes = self._sizes(told, n, noise)
-        check_delta(self.delta, sizes.total)
-        multiplier = self._calibrate(sizes)
-        plan = self._plan(sizes, multiplier)
-        sizes.check(plan, delta=self.delta)
+        multiplier, plan = self._planned(sizes)
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
         moment_margin(weighted[0].weights, sizes.total, n)  # refuses what it can't bound
         stated = self._guarantee(plan, noise, groups)
@@ -186,7 +177,8 @@ class FunctionalMechanismClassifier(SizedByGroup):
             self.group_thetas_ = self._solve(moments, smallest)
             # Every cell was released unweighted, with noise of its own.
             shares = np.asarray(cell_weights(sizes))
-            moments = weighted_total(moments, shares)
+            parts = (moments.linear, moments.quadratic)
+            moments = Moments(*(np.tensordot(shares, part, axes=1)[None] for part in parts))
             smallest *= float(np.linalg.norm(shares))
         self.theta_ = self._solve(moments, smallest)[0]
         self.rows_ = bounded
@@ -211,7 +203,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if self.objective == "group_average" or self.group_sizes is not None:
-            return declared_groups(sensitive_features, n, self.group_sizes)
+            return super()._encode_groups(sensitive_features, n)
         if sensitive_features is None:
             return None
         return encode_groups(sensitive_features, n_rows=n)
@@ -226,31 +218,14 @@ class FunctionalMechanismClassifier(SizedByGroup):
         return self.objective == "group_average" and self.releases == "group_models"
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        pooled = self.objective == "pooled"
-        size = self.dataset_size
-        if pooled and self.group_sizes is not None:
-            total = sum(check_group_sizes(self.group_sizes).values())
-            if size not in (None, total):
-                raise ValueError(
-                    f"'dataset_size' = {size} must be the sum of 'group_sizes', {total}."
-                )
-            size = max(2, total)
-        if pooled:
-            return Sizes.of_all(n, size)
-        self._buy_sizes(groups, noise)
-        return self._settled_sizes(groups, n, noise)
+        if self.objective != "pooled":
+            return super()._sizes(groups, n, noise)
+        if self.group_sizes is None:
+            return Sizes.of_all(n, self.dataset_size)
+        return Sizes.of_all(n, max(2, sum(self._declared_sizes().values())))
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        return functional_plan(
-            sizes,
-            noise_multiplier,
-            d=self.n_features_in_ + int(self.intercept_scale > 0.0),
-            each_cell=self._each_cell,
-            noise=self.noise,
-            sensitivity=self.sensitivity,
-            quadratic_share=float(self.quadratic_share),
-            delta=self.delta,
-        )
+        return functional_plan(self, sizes, noise_multiplier)
 
     def _solve(self, moments: Moments, smallest: float) -> np.ndarray:
         pairs = zip(moments.linear, moments.quadratic, strict=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from skfairdp.engine.moment_sums import Moments, l1_bounds, l2_bounds
-from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
+from skfairdp.engine.moment_sums import l1_bounds, l2_bounds
+from skfairdp.privacy.plan import LaplaceSum, Plan
 from skfairdp.privacy.sizes import Sizes
 
 
@@ -21,58 +22,34 @@ def cell_weights(sizes: Sizes) -> tuple[float, ...]:
     return tuple(smallest / count for count in sizes.counts)
 
 
-def functional_plan(
-    sizes: Sizes,
-    noise_multiplier: float,
-    *,
-    d: int,
-    each_cell: bool,
-    noise: str,
-    sensitivity: str,
-    quadratic_share: float,
-    delta: float,
-) -> Plan:
+def functional_plan(model: Any, sizes: Sizes, noise_multiplier: float) -> Plan:
     """Lay out the release of the linear and of the quadratic coefficients.
 
-    `d`: coordinates of a row, the intercept's among them. `each_cell`: whether every cell's sums
-    are released, and not their weighted total. `quadratic_share`: of epsilon for "laplace", of the
-    squared inverse multiplier for "gaussian". The published bound has one scale for both.
+    Their shares are of epsilon for "laplace", of the squared inverse multiplier for "gaussian".
+    The published bound has one scale for both. `model`: a `FunctionalMechanismClassifier`, whose
+    settings say the rest.
     """
-    weights = (1.0,) * len(sizes.counts) if each_cell else cell_weights(sizes)
-    shares = 1.0 - quadratic_share, quadratic_share
-    segments: tuple[Segment, ...] = ()
-    sums: tuple[LaplaceSum, ...] = ()
-    if noise == "gaussian":
-        blocks = tuple(
-            Block(
-                name=name,
-                max_norm=norm,
-                weights=weights,
-                noise_std=noise_multiplier * norm / math.sqrt(share),
-            )
-            for name, norm, share in zip(("linear", "quadratic"), l2_bounds(), shares, strict=True)
+    n_cells, names = len(sizes.counts), ("linear", "quadratic")
+    weights = (1.0,) * n_cells if model._each_cell else cell_weights(sizes)
+    shares = 1.0 - float(model.quadratic_share), float(model.quadratic_share)
+    if model.noise == "gaussian":
+        parts = zip(names, l2_bounds(), shares, strict=True)
+        segment = sizes.whole(
+            *((name, x, noise_multiplier * x / math.sqrt(share)) for name, x, share in parts),
+            weights=weights,
         )
-        rates, expected = (1.0,) * len(weights), tuple(map(float, sizes.counts))
-        segments = (Segment(steps=1, rates=rates, expected_sizes=expected, blocks=blocks),)
-    else:
-        norms = l1_bounds(d)
-        scales = [norm / share for norm, share in zip(norms, shares, strict=True)]
-        if sensitivity == "published":
-            norms = 3.0 * d, d * d / 4.0
-            scales = [sum(norms)] * 2
-        sums = tuple(
-            LaplaceSum(name=name, max_norm=norm, weights=weights, scale=noise_multiplier * scale)
-            for name, norm, scale in zip(("linear", "quadratic"), norms, scales, strict=True)
-        )
-    return sizes.plan(*segments, sums=sums, delta=delta)
-
-
-def weighted_total(moments: Moments, weights: np.ndarray) -> Moments:
-    """Weighted total of sums that were released for every cell."""
-    return Moments(
-        np.tensordot(weights, moments.linear, axes=1)[None],
-        np.tensordot(weights, moments.quadratic, axes=1)[None],
+        return sizes.plan(segment, delta=model.delta)
+    d = model.n_features_in_ + int(model.intercept_scale > 0.0)  # coordinates of a row
+    norms = l1_bounds(d)
+    scales = [norm / share for norm, share in zip(norms, shares, strict=True)]
+    if model.sensitivity == "published":
+        norms = 3.0 * d, d * d / 4.0
+        scales = [sum(norms)] * 2
+    sums = tuple(
+        LaplaceSum(name=name, max_norm=norm, weights=weights, scale=noise_multiplier * scale)
+        for name, norm, scale in zip(names, norms, scales, strict=True)
     )
+    return sizes.plan(sums=sums, delta=model.delta)
 
 
 def noise_norm(plan: Plan, d: int) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from skfairdp.inprocessing.rates.constraints import Floats
 
 _SMALLEST_SCALE = 1e-3  # gaps below a tenth of a percent do not speed the multipliers up
 
@@ -18,34 +19,28 @@ class DualAscent:
     force adds `penalty` times the present violation, which damps the swings.
     """
 
-    def __init__(
-        self, tolerances: NDArray[np.float64], *, rate: float, penalty: float, limit: float
-    ) -> None:
+    def __init__(self, tolerances: Floats, *, rate: float, penalty: float, limit: float) -> None:
         self._tolerances = tolerances
         self._rate = rate
         self._penalty = penalty
         self._limit = limit
         self._sides = np.zeros((2, len(tolerances)))
 
-    def update(
-        self, gaps: NDArray[np.float64], noise_std: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def update(self, gaps: Floats, noise_std: Floats) -> Floats:
         """Take one step and return the signed multipliers in force.
 
         `gaps`: signed, released. `noise_std`: of the privacy noise in each of them.
         """
         return self._step(gaps, self._tolerances, self._rate)
 
-    def _step(
-        self, gaps: NDArray[np.float64], tolerances: NDArray[np.float64], rate: float
-    ) -> NDArray[np.float64]:
+    def _step(self, gaps: Floats, tolerances: Floats, rate: float) -> Floats:
         excess = np.array((gaps, -gaps))
         excess -= tolerances
         self._sides = self._limited(self._sides + rate * excess)
         upper, lower = self._limited(self._sides + self._penalty * excess)
         return np.asarray(upper - lower)
 
-    def _limited(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _limited(self, values: Floats) -> Floats:
         return np.minimum(np.maximum(values, 0.0), self._limit)
 
 
@@ -62,12 +57,12 @@ class ScaledAscent(DualAscent):
 
     def __init__(
         self,
-        tolerances: NDArray[np.float64],
+        tolerances: Floats,
         *,
         rate: float,
         penalty: float,
         limit: float,
-        factors: Sequence[float] | NDArray[np.float64],
+        factors: Sequence[float] | Floats,
     ) -> None:
         super().__init__(tolerances, rate=rate, penalty=penalty, limit=limit)
         self._factors = factors
@@ -75,9 +70,7 @@ class ScaledAscent(DualAscent):
         self._count = 0
         self._mean_square = np.zeros(len(tolerances))
 
-    def update(
-        self, gaps: NDArray[np.float64], noise_std: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def update(self, gaps: Floats, noise_std: Floats) -> Floats:
         """Take one step, see `DualAscent.update`."""
         rate = self._rate * self._factors[self._count]
         self._count += 1

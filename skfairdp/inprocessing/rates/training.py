@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
-from skfairdp.inprocessing.rates.constraints import RateConstraints
+from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
 from skfairdp.inprocessing.rates.multipliers import DualAscent
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective
 from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Kind, Number
@@ -53,7 +52,7 @@ class Lagrangian:
         self._entries = constraints.shape[1] * constraints.shape[2]  # of one group
         self._count = 0
 
-    def observe(self, histogram: NDArray[np.float64]) -> None:
+    def observe(self, histogram: Floats) -> None:
         """Take in a released histogram, in shares of a batch."""
         constraints = self.constraints
         masses = constraints.masses(histogram)
@@ -129,7 +128,7 @@ class ConstrainedClassifier(GradientClassifier):
     }
     _released = (*GradientClassifier._released, "multipliers_")
 
-    multipliers_: NDArray[np.float64] = field(init=False)
+    multipliers_: Floats = field(init=False)
 
     @abstractmethod
     def _release(
