@@ -198,9 +198,12 @@ class PrivacyGuarantee:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, strings and numbers, fit for JSON: infinity is the string "inf".
+        """Write the guarantee down; `from_dict` reads it back without loss.
 
-        `from_dict` reads it back without loss.
+        Returns
+        -------
+        dict
+            Plain lists, strings and numbers, fit for JSON: infinity is the string "inf".
         """
         groups, event = self.per_group, self.event
         document: dict[str, Any] = vars(self) | {

@@ -86,9 +86,12 @@ class NoiseSource:
         return self._masks
 
     def key(self) -> bytes:
-        """Draw 32 bytes that may be published, from the operating system and no generator.
+        """Draw bytes that may be published, from the operating system and no generator.
 
-        A reproducible source draws the same at every call.
+        Returns
+        -------
+        bytes
+            32 of them; the same at every call of a reproducible source.
         """
         if self._generator_seed is None:
             return secrets.token_bytes(32)
