@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
+from operator import and_
 
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
@@ -15,7 +16,7 @@ from skfairdp.figures import significant_up
 from skfairdp.parameters import POSITIVE, PROBABILITY, check_arguments
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.closed_form import ClosedFormBound
-from skfairdp.privacy.accounting.events import events, undominated_cells
+from skfairdp.privacy.accounting.events import events, parts_of, undominated_cells
 from skfairdp.privacy.plan import Plan
 
 # Multipliers outside are of no use: below .1 one full-batch step costs more than 90.
@@ -132,21 +133,12 @@ def _largest_epsilon(problem: _Problem, multiplier: float) -> float:
 def _refuse_impossible(problem: _Problem) -> None:
     """Raise if what the multiplier cannot change exceeds the target."""
     for of_cell in zip(*problem.probes, strict=True):
-        fixed = reduce(lambda a, b: a & b, (Counter(_top_level(event)) for event in of_cell))
-        if not fixed:
-            continue
-        floor = event_epsilon(
-            dp_event.ComposedDpEvent(tuple(fixed.elements())), problem.delta, problem.adjacency
-        )
+        fixed = reduce(and_, (Counter(parts_of(event)) for event in of_cell))
+        alone = [dp_event.SelfComposedDpEvent(*part) for part in fixed.elements()]
+        floor = event_epsilon(dp_event.ComposedDpEvent(alone), problem.delta, problem.adjacency)
         if floor > problem.epsilon * CEILING:
             raise ValueError(
                 f"epsilon={problem.epsilon!r} cannot be met: releases whose noise is fixed "
                 f"(counts) cost {significant_up(floor, 4)} alone; give a larger epsilon or spend "
                 "less on them"
             )
-
-
-def _top_level(event: DpEvent) -> Iterable[DpEvent]:
-    if isinstance(event, dp_event.NoOpDpEvent):
-        return ()
-    return event.events if isinstance(event, dp_event.ComposedDpEvent) else (event,)
