@@ -212,17 +212,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         return certify(self, **given)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``net__...`` keys work from ``net=None`` too.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters of the estimator and of its nested objects.
-
-        Returns
-        -------
-        self
-        """
+        """Set parameters; ``net__...`` keys work from ``net=None`` too."""
         for name in self._nets:
             nested = any(key.startswith(f"{name}__") for key in params)
             if nested and params.get(name, getattr(self, name, ())) is None:
@@ -306,7 +296,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     classes_: np.ndarray = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         tags.input_tags.sparse = self._in_parts

@@ -40,7 +40,6 @@ class SearchCost:
     sentence: str
 
     def __str__(self) -> str:
-        """The sentence."""
         return self.sentence
 
 

@@ -38,7 +38,6 @@ class SamplingRates:
     rates: tuple[tuple[float, ...], ...]  # (n_groups, n_classes): probabilities in [0, 1]
 
     def __post_init__(self) -> None:
-        """Check shapes and ranges."""
         shape = (len(self.groups), len(self.classes))
         for name in ("counts", "rates"):
             got = np.shape(getattr(self, name))

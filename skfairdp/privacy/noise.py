@@ -257,7 +257,6 @@ class NoiseSource:
         return f"NoiseSource({self.name})"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled or copied."""
         raise TypeError(
             "a NoiseSource cannot be pickled or copied, because the copy would repeat its "
             "noise: make a new one"

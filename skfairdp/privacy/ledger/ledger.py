@@ -439,7 +439,6 @@ class PrivacyLedger:
         return vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        """Hash of path and name."""
         return hash((self.path, self.data_set))
 
     def __repr__(self) -> str:

@@ -55,7 +55,6 @@ class RandomizedResponse:
     n_values: int  # K, the number of possible values, >= 2
 
     def __post_init__(self) -> None:
-        """Refuse parameters that make no sense."""
         check_arguments(vars(self), epsilon=PRICE, n_values=Number(2, integer=True))
 
     @cached_property
