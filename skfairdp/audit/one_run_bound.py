@@ -110,11 +110,10 @@ def one_run_epsilon(
     2.1652
     """
     check_arguments(locals(), confidence_level=PROBABILITY)
-    error = 1.0 - confidence_level
 
     def refuted(epsilon: float) -> bool:
         p_value = one_run_p_value(n_canaries, n_guesses, n_correct, epsilon=epsilon, delta=delta)
-        return p_value < error
+        return p_value < 1.0 - confidence_level
 
     # An audit never needs to tell epsilon = 60 from more: the evidence for that would take about
     # e**60 guesses.

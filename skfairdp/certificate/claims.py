@@ -209,12 +209,11 @@ class Claims:
     @property
     def _derived(self) -> dict[str, Any]:
         """What follows from the rest, for those who read the file by other means."""
-        measures = () if self.accuracy is None else self.accuracy.measures
         return {
             "nearly_constant": self.nearly_constant,
             "utility": [
                 {"measure": name, "model": x and round(x, 3), "constant_answer": y and round(y, 3)}
-                for name, x, y in measures
+                for name, x, y in (self.accuracy.measures if self.accuracy else ())
             ],
             "impact_ratios": [ratio.to_dict() for ratio in self.impact_ratios],
         }

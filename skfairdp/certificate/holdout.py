@@ -81,9 +81,8 @@ def comparable_groups(
     if len(groups.labels) < 2:
         return "Only one group is known: no gap can be claimed."
     if settings.private and settings.public_sizes:
-        sizes = dict(zip(groups.labels, groups.counts.tolist(), strict=True))
         found = certifiable(
-            sizes,
+            dict(zip(groups.labels, groups.counts.tolist(), strict=True)),
             USEFUL,
             confidence_level=settings.confidence_level,
             rate=0.0,  # of equal rates the one with the smallest bound

@@ -122,8 +122,7 @@ def _outcomes(
     found = set(column.dropna().astype(str))
     if len(found) > 2:
         raise CommandError(f"The column {column.name!r} has more than two values.")
-    known = {arguments.positive, arguments.other}
-    if arguments.other is not None and not found <= known:
+    if arguments.other is not None and not found <= {arguments.positive, arguments.other}:
         raise CommandError(
             f"The column {column.name!r} holds other values than {arguments.positive} and "
             f"{arguments.other}, of which the certificate speaks; say by --positive which one is "

@@ -105,11 +105,10 @@ def classifier_lower_bound(
         random_state=np.random.RandomState(random_state),
     )
     guess = _predicted(model, rows, groups, fitting, tuning)
-    tuning_codes = groups.codes[tuning]
     share = max(
         _SHARES,
         key=lambda w: _promise(
-            _gains(guess, prior, tuning_codes, w), _width(prior, w), error / 2, len(test)
+            _gains(guess, prior, groups.codes[tuning], w), _width(prior, w), error / 2, len(test)
         ),
     )
     guess = _predicted(clone(model), rows, groups, train, test)
