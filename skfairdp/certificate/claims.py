@@ -145,9 +145,7 @@ class Claims:
         if epsilon is None and (delta, adjacency, protects) != (None, None, None):
             raise ValueError("delta, adjacency and protects qualify epsilon, which is not given.")
         if tolerance is None and (notion, confidence_level, scope) != (None, None, None):
-            raise ValueError(
-                "notion, confidence_level and scope qualify tolerance, which is not given."
-            )
+            raise ValueError("notion, confidence_level and scope qualify tolerance: none is given.")
         if scope is not None and scope not in SCOPES:
             raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
         if notion is not None and notion not in {claim.notion for claim in self.fairness}:

@@ -241,10 +241,7 @@ def check_positive(deployed: Deployed, positive: Any) -> bool:
         return False
     classes = np.asarray(getattr(deployed.final, "classes_", ())).tolist()
     if len(classes) != 2 or positive not in classes:
-        raise ValueError(
-            f"pos_label={positive!r} must be one of two classes that the model knows; it has "
-            f"{classes or 'no classes_'}."
-        )
+        raise ValueError(f"pos_label={positive!r} must be one of two classes: {classes}.")
     return bool(positive == classes[0])
 
 

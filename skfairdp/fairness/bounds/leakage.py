@@ -151,9 +151,7 @@ def _enough(groups: Groups) -> None:
         raise ValueError(f"s has {len(groups.labels)} group(s); information needs at least two.")
     if groups.counts.min() < 20:
         rare = groups.labels[int(np.argmin(groups.counts))]
-        raise ValueError(
-            f"s has a group with fewer than 20 rows ({rare!r}); merge rare groups or add rows."
-        )
+        raise ValueError(f"s has a group with fewer than 20 rows ({rare!r}); merge it or add rows.")
 
 
 def _default_classifier(random_state: int | None) -> HistGradientBoostingClassifier:
