@@ -119,7 +119,6 @@ class GradientClassifier(BudgetedClassifier):
         )
 
     def _batch_size(self, n: int) -> int:
-        """Expected records of a batch."""
         return expected_batch_size(self.batch_size, n, *self._auto_batch)
 
     def _train(self, run: Run) -> None:
@@ -130,7 +129,6 @@ class GradientClassifier(BudgetedClassifier):
         return 0
 
     def _net(self) -> Any:
-        """Net that is trained."""
         return self._default_of("net") if self.net is None else self.net
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:

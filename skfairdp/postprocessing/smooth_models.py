@@ -28,7 +28,6 @@ class LinearScore:
     exact = True
 
     def moved(self, vector: np.ndarray) -> LinearScore:
-        """Return the same model with other parameters."""
         return replace(self, vector=np.asarray(vector, dtype=np.float64))
 
     def positive(
@@ -54,11 +53,9 @@ class NetScore:
 
     @property
     def vector(self) -> np.ndarray:
-        """All parameters, shape (p,)."""
         return np.asarray(parameters_to_vector(self.module.parameters()).detach().double().cpu())
 
     def moved(self, vector: np.ndarray) -> NetScore:
-        """Return the same net with other parameters."""
         module = copy_module(self.module).eval()
         _write(module, vector)
         return NetScore(module, self.link)
@@ -104,7 +101,6 @@ class _HeadInputs:
 
 
 def with_constant(X: np.ndarray) -> np.ndarray:
-    """Append a column of ones."""
     return np.column_stack([np.asarray(X, dtype=np.float64), np.ones(len(X))])
 
 

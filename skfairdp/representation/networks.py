@@ -97,7 +97,6 @@ class ConvRepresentationModule(nn.Module):
         )
 
     def encode(self, x: Tensor) -> Tensor:
-        """Map images to representations before truncation."""
         return self.encoder(x.reshape(-1, *self.image_shape)).flatten(1)
 
     def predict_utility(self, z: Tensor) -> Tensor:
@@ -105,7 +104,6 @@ class ConvRepresentationModule(nn.Module):
         return self.utility(z)
 
     def reconstruct(self, z: Tensor, s: Tensor) -> Tensor:
-        """Map released representations and groups to the parameters of each pixel."""
         inside = self.side_z(z.reshape(-1, *self.image_shape))
         if self.side_s is not None:
             planes = s[:, :, None, None].expand(-1, -1, *self.image_shape[1:])

@@ -16,7 +16,6 @@ RAW = "the encoder's weights were learned from them without noise"
 
 
 def resolved_epochs(encoder: Any) -> int:
-    """Passes over the training rows."""
     if encoder.max_epochs == "auto":
         return 100 if encoder.train_privately or encoder.objective == "fair_codes" else 25
     return int(encoder.max_epochs)

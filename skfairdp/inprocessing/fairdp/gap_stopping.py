@@ -60,7 +60,6 @@ class GapStop:
         return best <= tolerance
 
     def restore(self) -> None:
-        """Put the kept model back."""
         if self._kept is not None:
             self._run.prepared.flat.vector.copy_(self._kept)
 

@@ -72,7 +72,6 @@ class ScaledAscent(DualAscent):
         self._mean_square = np.zeros(len(tolerances))
 
     def update(self, gaps: Floats, noise_std: Floats) -> Floats:
-        """Take one step, see `DualAscent.update`."""
         rate = self._rate * self._factors[self._count]
         self._count += 1
         self._mean_square += (gaps**2 - self._mean_square) / self._count

@@ -113,5 +113,4 @@ class ConstrainedClassifier(GradientClassifier):
         self._finish(lagrangian)
 
     def _finish(self, lagrangian: Lagrangian) -> None:
-        """Keep released attributes."""
         self.multipliers_ = lagrangian.multipliers
