@@ -132,13 +132,8 @@ default="linear"
         # share^2 + (1 - share^2) = 1: together the sums have the multiplier of the step.
         of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
         of_histogram = noise_multiplier / share
-        segment = sizes.batches(
-            self.max_epochs,
-            self._batch_size(sizes.total),
-            ("gradient", clip, of_gradient),
-            ("histogram", 1.0, of_histogram),
-        )
-        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
+        sums = ("gradient", clip, of_gradient), ("histogram", 1.0, of_histogram)
+        return self._plan_sums(sizes, *sums)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         assert groups is not None
