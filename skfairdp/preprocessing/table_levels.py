@@ -15,7 +15,8 @@ from skfairdp.engine.table_release import Cells, TableRelease
 from skfairdp.preprocessing.cells import MONTHS, WEEKDAYS, days
 from skfairdp.preprocessing.levels import Categories, Intervals, Levels
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
-from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
+from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan, Segment
+from skfairdp.privacy.sizes import Sizes
 
 # A grid for any number. Cells are octaves: a sign and a binary exponent from -126 to 127. Zero has
 # a cell of its own, from 0 to 2**-126; the cells at both ends hold all that is larger than 2**128
@@ -48,6 +49,8 @@ def table_plan(
 ) -> Plan:
     """Plan the counts of columns, given by name and kind; None is a kind to be learned."""
     columns = list(columns)
+    # All rows are counted; how many there are is not public, and nothing is divided by it.
+    sizes = Sizes(("all",), (0,), "add-remove")
     without = ("number", "date")  # of categories
     texts = sum(kind not in without for _, kind in columns)
 
@@ -55,17 +58,12 @@ def table_plan(
         segments: list[Segment] = []
         for name, kind in columns:
             if kind is None:
-                segments.append(_segment((f"kind of {name}",), sigma * _KIND_NOISE, 0.0))
-            parts = tuple(f"{size} of {name}" for size in ("octaves", "eighths", "parts"))
+                segments.append(sizes.whole((f"kind of {name}", 1.0, sigma * _KIND_NOISE)))
+            std = sigma * math.sqrt(3)
+            parts = [(f"{size} of {name}", 1.0, std) for size in ("octaves", "eighths", "parts")]
             failure = 0.0 if kind in without else delta * _SHARE / texts
-            segments.append(_segment(parts, sigma * math.sqrt(len(parts)), failure))
-        return Plan(
-            cells=("all",),
-            segments=tuple(segments),
-            adjacency="add-remove",
-            delta=float(delta),
-            exact_noise=True,
-        )
+            segments.append(sizes.whole(*parts, failure=failure))
+        return sizes.plan(*segments, delta=delta, exact_noise=True)
 
     if math.isinf(epsilon):
         return plan(0.0)
@@ -96,12 +94,6 @@ def learned_levels(
     if kind == "number":
         return (_intervals(release, segment, at, n_bins, attrgetter("numbers")),)
     return _intervals(release, segment, at, n_bins, days), MONTHS, WEEKDAYS
-
-
-def _segment(names: tuple[str, ...], std: float, failure: float) -> Segment:
-    blocks = tuple(Block(name=name, max_norm=1.0, weights=(1.0,), noise_std=std) for name in names)
-    # All rows are counted; how many there are is not public, and nothing is divided by it.
-    return Segment(steps=1, rates=(1.0,), expected_sizes=(0.0,), blocks=blocks, failure=failure)
 
 
 def _kind(cells: Cells) -> NDArray[np.int64]:

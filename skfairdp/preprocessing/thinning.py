@@ -30,12 +30,7 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.figures import significant_up
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import Kind, Number, check_parameters
-from skfairdp.preprocessing.thinned import (
-    inner_settings,
-    refuse_other_promises,
-    refuse_unfit,
-    takes_groups,
-)
+from skfairdp.preprocessing.thinned import inner_settings, refuse_other_promises, refuse_unfit
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_table
@@ -230,8 +225,8 @@ class PrivateThinningClassifier(PrivateClassifier):
         # Two rows without a label contribute nothing: no clone can fail because it has no rows.
         rows = np.concatenate([X[kept], np.zeros_like(X, shape=(2, *X.shape[1:]))])
         targets = np.append(labels[kept], [-1, -1])
-        if not grouped or not takes_groups(inner):
-            # It would find, and show, those that are left.
+        if not (grouped and (hasattr(inner, "group_sizes") or hasattr(inner, "groups"))):
+            # Where they cannot be declared, it would find, and show, those that are left.
             return inner, rows, targets, None
         names = np.empty(len(groups.labels), dtype=object)
         names[:] = groups.labels
