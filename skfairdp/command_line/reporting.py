@@ -13,7 +13,7 @@ from skfairdp import PrivacyLedger, certifiable
 from skfairdp.command_line.checking import private_key
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, say
-from skfairdp.command_line.report_options import ENOUGH_FOR_TABLES, MECHANISMS
+from skfairdp.command_line.parsing import ENOUGH_FOR_TABLES, MECHANISMS
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
 from skfairdp.persons import warn_of_ids

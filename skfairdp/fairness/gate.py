@@ -163,7 +163,10 @@ class ParityGate:
         after = [row.copy() for row in self._counts]
         after[group][label] += 1
         if self.rule == "queried_cell":
-            return sum(self._counts[group]) < self.cold_start or self._below(after, group, label)
+            gap = next(islice(disparities(after, Fraction), group * self.n_classes + label, None))
+            return sum(self._counts[group]) < self.cold_start or gap < exact_tolerance(
+                self.tolerance
+            )
         return not self.open or self._improves(after)
 
     @completed_by(accepts)
@@ -235,12 +238,6 @@ class ParityGate:
             for table in (self._counts, after)
         )
         return then == 0 or then < now
-
-    def _below(self, after: list[list[int]], group: int, label: int) -> bool:
-        """Γ of one cell strictly below γ."""
-        cell = group * self.n_classes + label
-        gap = next(islice(disparities(after, Fraction), cell, None))
-        return gap < exact_tolerance(self.tolerance)
 
 
 def disparities(table: Sequence[Sequence[int]], ratio: Callable[[int, int], Any]) -> Iterator[Any]:

@@ -91,6 +91,7 @@ class GradientClassifier(BudgetedClassifier):
 
     _plans_ahead = True
     _takes_persons = True
+    _n_logits: ClassVar[int | None] = None  # of a net, where they are not those of the classes
     _auto_batch: ClassVar[tuple[int, int]] = (256, 10)  # min(256, ceil(n / 10))
     _parameters = {
         "max_grad_norm": (NORM,),
@@ -124,18 +125,13 @@ class GradientClassifier(BudgetedClassifier):
     def _train(self, run: Run) -> None:
         run.descend()
 
-    @property
-    def _n_logits(self) -> int | None:
-        """Number of outputs, where it is not that of the classes."""
-        return None
-
     def _rows_beside(self, n: int) -> int:
         """Number of public rows that may join the batch of a step."""
         return 0
 
     def _net(self) -> Any:
-        """Net that is trained; None stands for `default_net`."""
-        return self.net
+        """Net that is trained."""
+        return self._default_of("net") if self.net is None else self.net
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         """Loss of each record, from the output and what `_targets` gives.

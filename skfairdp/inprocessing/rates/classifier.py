@@ -18,11 +18,11 @@ from skfairdp.inprocessing.rates.constraints import (
     compared_groups,
     tolerance_of_notions,
 )
-from skfairdp.inprocessing.rates.multipliers import ScaledAscent
+from skfairdp.inprocessing.rates.multipliers import Lagrangian, ScaledAscent
 from skfairdp.inprocessing.rates.objective import CostObjective
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier
 from skfairdp.inprocessing.run import label_cells
-from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
 
 
@@ -160,12 +160,6 @@ default="linear"
         )
         std = run.plan.segments[0].blocks[1].noise_std
         return Lagrangian(constraints, dual, memory=float(self.memory), noise_std=std)
-
-    def _release(
-        self, run: Run, segment: Segment, lagrangian: Lagrangian
-    ) -> tuple[Tensor, Tensor | None]:
-        assert isinstance(run.objective, CostObjective)
-        return run.release.gradient_and_statistic(segment, run.objective.statistic)
 
     def _finish(self, lagrangian: Lagrangian) -> None:
         super()._finish(lagrangian)
