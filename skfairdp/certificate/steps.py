@@ -31,6 +31,11 @@ STATELESS = (
 
 
 @dataclass(frozen=True, eq=False)
+class SparseChoice:
+    """Whether columns are joined as a sparse table, which numbers of zeros in the rows decided."""
+
+
+@dataclass(frozen=True, eq=False)
 class ColumnChoice:
     """Columns that a function of yours chose after it saw the training rows."""
 
@@ -53,6 +58,8 @@ def charges_privacy(step: object) -> bool:
 
 def kind_of(step: object) -> str:
     """What a step is, in a message."""
+    if isinstance(step, SparseChoice):
+        return "a sparse_threshold, which rows are compared with; set sparse_threshold=0"
     chosen = isinstance(step, ColumnChoice)
     return "columns chosen by a function" if chosen else type(step).__name__
 
@@ -106,5 +113,14 @@ def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
         inner = [(key, transformer) for key, transformer, _ in stage.transformers_]
         chosen = [(key, columns) for key, _, columns in stage.transformers if callable(columns)]
         inner += [(key, ColumnChoice(columns)) for key, columns in chosen]
+        # What is sparse by its class or settings; of sparse rows passed on, what came of them.
+        sparse = getattr(stage, "sparse_output_", False) or any(
+            isinstance(step, FeatureHasher | HashingVectorizer)
+            or getattr(step, "sparse_output", False) is True
+            for key, transformer in inner
+            for _, step in leaves_of(key, transformer)
+        )
+        if sparse and stage.sparse_threshold > 0.0:
+            inner.append(("sparse_threshold", SparseChoice()))
     for key, step in inner:
         yield from leaves_of(f"{name}__{key}", step)

@@ -53,8 +53,8 @@ def save_onnx(
     TypeError
         For a model that does not answer by a single net.
     ValueError
-        For a certificate of another model, or a net that torch's exporter does not take, such as
-        one of images. Nothing is written.
+        For a model that was changed after its fit, a certificate of another model, or a net
+        that torch's exporter does not take, such as one of images. Nothing is written.
 
     Notes
     -----
@@ -67,6 +67,11 @@ def save_onnx(
     >>> save_onnx(model, "model.onnx", certificate=certificate)  # doctest: +SKIP
     """
     answer = _answer(model)
+    if changed := model._changed_since_fit():
+        raise ValueError(
+            f"'model' was changed after its fit ({'; '.join(changed)}), and what was promised is "
+            "about what the fit left: fit it again, or undo the change."
+        )
     if certificate is not None and not certificate.verify(model):
         raise ValueError(
             "'certificate' is not that of 'model', or speaks of other weights: pass the one that "

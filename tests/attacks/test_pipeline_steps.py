@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.special
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
@@ -182,6 +182,21 @@ def test_functions_inside_stateless_steps_count_too() -> None:
             pd.DataFrame({"text": texts}).to_numpy()[:, [0]], Y
         )
         assert certify(model).privacy.is_void is void
+
+
+@pytest.mark.parametrize("known", [54, 53])
+def test_the_density_of_rows_decides_nothing_that_a_certificate_passes_over(known: int) -> None:
+    """One record more of a declared category, and the columns were joined as a dense table."""
+    words = np.where(np.arange(60) < known, "abc"[0], "?").astype(object)[:, None]
+    encoder = OneHotEncoder(categories=[["a", "b", "c"]], handle_unknown="ignore")
+    dense = clone(encoder).set_params(sparse_output=False)
+    for step, threshold, void in ((encoder, 0.3, True), (encoder, 0, False), (dense, 0.3, False)):
+        joined = ColumnTransformer([("words", step, [0])], sparse_threshold=threshold)
+        model = make_pipeline(joined, DPSGDClassifier(max_epochs=1, delta=1e-3)).fit(words, Y)
+        assert not threshold or step is dense or joined.sparse_output_ is (known < 54)
+        stated = certify(model).privacy
+        assert stated.is_void is void
+        assert not void or "set sparse_threshold=0" in stated.assumptions[0]
 
 
 class Wrapper(TransformerMixin, BaseEstimator):
