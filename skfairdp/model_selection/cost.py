@@ -92,7 +92,7 @@ def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
         )
     deployed = unwrap(search)
     own = next((s for s in deployed.searches if charges_privacy(s)), None)
-    if own is not None:
+    if own is not None and all(map(charges_privacy, deployed.searches)):
         return _own(own.privacy_)
     if not charges_privacy(deployed.final):
         raise TypeError(

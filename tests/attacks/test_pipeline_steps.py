@@ -38,7 +38,7 @@ from sklearn.preprocessing import (
 from skfairdp import DPSGDClassifier, certify
 from skfairdp.certificate import steps
 from skfairdp.certificate.code import is_elementwise
-from skfairdp.model_selection import PrivateSearchCV
+from skfairdp.model_selection import PrivateSearchCV, search_cost
 from tests.certificate.fakes import ThresholdClassifier
 
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -269,6 +269,19 @@ def test_a_private_search_refuses_steps_with_functions_of_the_rows() -> None:
     )
     with pytest.raises(ValueError, match="columns chosen by a function"):
         search.fit(X, Y)
+
+
+def test_a_search_around_a_private_one_promises_nothing() -> None:
+    inner = PrivateSearchCV(
+        DPSGDClassifier(max_epochs=1), {"max_grad_norm": [1.0]}, n_iter=1, delta=1e-3
+    )
+    search = GridSearchCV(inner, {"holdout_fraction": [0.2, 0.4]}, cv=2).fit(X, Y)
+    for model in (search, FrozenEstimator(search), make_pipeline(Normalizer(), search).fit(X, Y)):
+        stated = certify(model).privacy
+        assert stated.is_void
+        assert "scores of its training rows without noise" in stated.assumptions[0]
+    assert search_cost(search).privacy.is_void
+    assert not certify(search.best_estimator_).privacy.is_void
 
 
 def test_a_selector_that_is_left_out_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
