@@ -138,6 +138,10 @@ NONE = Choice((None,))
 # Below the limit the noise drowns any sum, and accounting takes minutes.
 EPSILON = Number(1e-4, finite=False)
 PROBABILITY = Number(0.0, 1.0, low_open=True, high_open=True)
+CHANCE = Number(0.0, 1.0, high_open=True)
+SHARE = Number(0.0, 1.0)
+NOT_NEGATIVE = Number(0.0, finite=False)
+PRICE = Number(0.0, low_open=True, finite=False)
 POSITIVE = Number(0.0, low_open=True)
 COUNT = Number(1, integer=True)
 BOOLEAN = Kind((bool, np.bool_), "True or False")
@@ -159,6 +163,19 @@ RANDOM_STATE = (
     Kind((np.random.RandomState,), "a numpy RandomState"),
 )
 
+
+# What parameters may be that mean the same in every estimator.
+SHARED: Mapping[str, Iterable[Check]] = {
+    "epsilon": (EPSILON, NONE),
+    "delta": (PROBABILITY,),
+    "dataset_size": (DATASET_SIZE, NONE),
+    "classes": (CLASSES, NONE),
+    "groups": (GROUPS, NONE),
+    "random_state": RANDOM_STATE,
+    "reproducible_noise": (BOOLEAN,),
+    "exact_noise": (BOOLEAN,),
+    "progress": (BOOLEAN, NONE),
+}
 
 # Every signature ends with them, in this order.
 _LAST = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
@@ -17,22 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.additive.design import Design, levels_of
 from skfairdp.assumptions import LEVELS
 from skfairdp.engine.nets import default_net
-from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
+from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters
 from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.columns import checked
 from skfairdp.preprocessing.levels import Intervals, Levels, level_names
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import Sizes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# Expected records of a batch with batch_size="auto", and share of the steps that are averaged.
-_BATCH, _AVERAGED = 2048, 1.0 / 3.0
 
 
 class DPAdditiveClassifier(GradientClassifier):
@@ -120,6 +112,7 @@ class DPAdditiveClassifier(GradientClassifier):
     _released: ClassVar[tuple[str, ...]] = (*GradientClassifier._released, "levels_")
     _nets: ClassVar[tuple[str, ...]] = ()
     _multiclass = False
+    _auto_batch = 2048, 10
 
     levels_: tuple[tuple[str, Levels], ...] = field(init=False)
 
@@ -136,44 +129,17 @@ class DPAdditiveClassifier(GradientClassifier):
         super()._fit(self._design.rows(table), y, sensitive_features)
         checked(self, X, reset=True, mixed=True)  # the columns, not the inputs of the net
 
-    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        return Sizes.of_all(n, self.dataset_size)
-
-    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        auto = min(_BATCH, -(-sizes.total // 10))
-        return sizes.descent(
-            batch_size=auto if self.batch_size == "auto" else self.batch_size,
-            max_epochs=self.max_epochs,
-            max_grad_norm=self.max_grad_norm,
-            noise_multiplier=noise_multiplier,
-            delta=self.delta,
-            exact_noise=self.exact_noise,
-        )
-
     def _train(self, run: Run) -> None:
         weights = run.prepared.flat.vector
         weights.data.zero_()
-        first = run.plan.steps - math.ceil(_AVERAGED * run.plan.steps)
-        total = weights.detach().double()
+        steps = run.plan.steps
+        average = TailAverage(weights, steps - math.ceil(steps / 3.0) + 1)
+        run.descend(after_step=average.after_step)
+        average.restore()
 
-        def add(step: int) -> bool:
-            if step > first:
-                total.add_(weights.detach())
-            return False
-
-        run.descend(after_step=add)
-        weights.data.copy_(total / (run.plan.steps - first))
-
-    def _guarantee(
-        self, plan: Plan, noise: NoiseSource, groups: Groups | None
-    ) -> PrivacyGuarantee | None:
-        stated = super()._guarantee(plan, noise, groups)
-        if stated is None or stated.is_void:
-            return stated
+    def _assumed_at_last(self) -> tuple[str, ...]:
         how = "were declared" if self._declares() else "were declared or released before"
-        return dataclasses.replace(
-            stated, assumptions=(*stated.assumptions, LEVELS.format(how=how))
-        )
+        return () if self.reproducible_noise else (LEVELS.format(how=how),)
 
     @property
     def _design(self) -> Design:
@@ -333,7 +299,6 @@ class DPAdditiveClassifier(GradientClassifier):
         return self._design.rows(self._known(X))
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True

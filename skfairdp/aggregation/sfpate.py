@@ -280,13 +280,13 @@ class SFPATEClassifier(AggregatedClassifier):
     def _lesson(self, rows: PrivateRows, queries: Queries) -> Lesson:
         assert rows.groups is not None
         if self.variant == "fair_student":
-            return Lesson(self.teacher, rows.X, rows.groups.codes, queries.X)
+            return self.teacher, rows.X, rows.groups.codes, queries.X
         teacher = ReweighedClassifier() if self.teacher is None else self.teacher
         X = np.column_stack([rows.X, rows.groups.codes])
         targets = np.where(rows.groups.codes < 0, -1, rows.labels)
         # No answer depends on these groups; a trial of the teacher wants some of each.
         made_up = np.arange(len(queries.X)) // len(rows.classes) % len(rows.groups.labels)
-        return Lesson(GroupTeacher(teacher), X, targets, np.column_stack([queries.X, made_up]))
+        return GroupTeacher(teacher), X, targets, np.column_stack([queries.X, made_up])
 
     def _learn(self, run: VotingRun, answered: np.ndarray, answers: np.ndarray) -> Student:
         if self.variant == "fair_teachers":

@@ -65,10 +65,7 @@ def fit_with(
 
 
 def claim_about(fitted: Any, canaries: Canaries) -> tuple[float, float]:
-    """Epsilon (infinity if none) and delta that are claimed for a record like the canaries.
-
-    Canaries of one group are held against the epsilon of that group where one is stated.
-    """
+    """Epsilon (infinity if none), that of a group if all are of it, and delta of such a record."""
     privacy = fitted.privacy_
     if privacy is None or math.isinf(privacy.epsilon):
         return math.inf, float(getattr(fitted, "delta", 0.0))
@@ -77,9 +74,8 @@ def claim_about(fitted: Any, canaries: Canaries) -> tuple[float, float]:
             f"the guarantee is for {privacy.adjacency!r} neighbours, but an audit adds and leaves "
             "out records; audit an estimator whose sizes are declared."
         )
-    group = _only_group(canaries)
-    per_group = privacy.per_group or {}
-    return float(per_group.get(group, privacy.epsilon)), float(privacy.delta)
+    own = (privacy.per_group or {}).get(_only_group(canaries), privacy.epsilon)
+    return float(own), float(privacy.delta)
 
 
 def profile_of(fitted: Any, canaries: Canaries) -> list[tuple[float, float]]:

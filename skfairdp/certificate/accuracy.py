@@ -42,29 +42,23 @@ class Accuracy:
             counts = np.array(self.table, dtype=np.float64)
             follows = counts.shape == (2, 2) and bool(self.noisy or counts.min() >= 0)
             if follows:
+                object.__setattr__(self, "table", tuple(map(tuple, counts.tolist())))
                 found = (counts.sum(), counts.trace(), counts.sum(axis=1).max())
                 least, follows = _differ(counts), bool(np.all(np.isclose(numbers[:3], found)))
         # Who states less than the error of the counts alone calls a model better than it is.
         if not follows or self.error < (1.0 - 1e-9) * math.sqrt(max(least, 1.0)):
             raise ValueError("'accuracy' does not follow from its counts.")
-        if self.table is None:
-            return
-        object.__setattr__(self, "table", tuple(map(tuple, counts.tolist())))
 
     @classmethod
     def of_table(cls, table: NDArray, noise_variance: float = 0.0) -> Self | None:
-        """Count (group x label x prediction); None without rows or labels.
-
-        `noise_variance`: of each entry.
-        """
+        """Count (group x label x prediction), with noise in each entry; None without rows."""
         counts, n = table.sum(axis=0), len(table[0])
         if counts.shape[0] < 2 or counts.sum() <= 0:
             return None
         most = int(counts.sum(axis=1).argmax())
         right = float(counts.trace())
         constant = float(counts[most].sum())
-        entries = len(table) * 2 * (n - 1)
-        error = math.sqrt(max(_differ(counts), 1.0) + entries * noise_variance)
+        error = math.sqrt(max(_differ(counts), 1.0) + len(table) * 2 * (n - 1) * noise_variance)
         of_two = None if counts.shape != (2, 2) else counts.tolist()
         return cls(float(counts.sum()), right, constant, error, noise_variance > 0.0, of_two)
 

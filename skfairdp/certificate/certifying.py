@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
+from skfairdp.certificate.digest import Bound
 from skfairdp.certificate.evaluation import Evaluation, evaluate, leakage_remarks
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.holdout import check_positive, comparable_groups, one_row_each
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, check_answerable, tell_ledgers
-from skfairdp.certificate.steps import charges_privacy, releases_rows
-from skfairdp.certificate.unwrap import Deployed, unwrap
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.derivation import TRAINING
@@ -202,28 +202,24 @@ def certify(
             privacy = model_privacy(deployed, public_steps)  # held-out rows were released too
         if evaluation.fairness:
             privacy = with_counts(privacy, settings, source)
-    digest, libraries, unbound = _digest_of(deployed)
+    try:
+        bound_to, unbound = deployed.bound, ""
+    except UnboundModelError as error:
+        bound_to, unbound = Bound(UNBOUND, False, frozenset()), str(error)
+    told = dict.fromkeys(text for claim in evaluation.fairness for text in claim.remarks)
+    unverified = (f"{unbound} This certificate verifies no model.",) if unbound else ()
     return Certificate(
         privacy=privacy,
         fairness=(*evaluation.fairness, *_before_evaluation(deployed, settings.notions, turned)),
-        model_digest=digest,
+        model_digest=bound_to.digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
-        remarks=(*evaluation.remarks, *measured, *unbound),
+        remarks=(*told, *evaluation.reasons, *measured, *unverified),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=_versions(libraries),
+        versions=_versions(bound_to.libraries),
         accuracy=evaluation.accuracy,
         facts=facts,
     )
-
-
-def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]]:
-    """Digest of a model, and libraries whose classes it names; or why there is none."""
-    try:
-        bound = deployed.bound
-    except UnboundModelError as error:
-        return UNBOUND, frozenset(), (f"{error} This certificate verifies no model.",)
-    return bound.digest, bound.libraries, ()
 
 
 def _before_evaluation(

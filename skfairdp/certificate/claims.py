@@ -162,23 +162,15 @@ class Claims:
             self.privacy is not None
             and self.privacy.satisfies(epsilon, delta, adjacency=adjacency, protects=protects)
         )
-        fair = tolerance is None or self._fair(tolerance, notion, confidence_level, scope)
-        return private and fair
-
-    def _fair(
-        self, tolerance: float, notion: str | None, level: float | None, scope: str | None
-    ) -> bool:
-        eligible = [
-            claim
+        kept = {
+            claim.notion
             for claim in self.fairness
             if claim.scope == (scope or DEPLOYED)
-            and (level is None or (claim.confidence_level or 1.0) >= level)
-        ]
+            and (claim.confidence_level or 1.0) >= (confidence_level or 0.0)
+            and claim.bound <= (0.0 if tolerance is None else tolerance)
+        }
         asked = {claim.notion for claim in self.fairness} if notion is None else {notion}
-        return bool(asked) and all(
-            any(claim.notion == name and claim.bound <= tolerance for claim in eligible)
-            for name in asked
-        )
+        return private and (tolerance is None or (bool(asked) and asked <= kept))
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Write the certificate as JSON; infinity is the text "inf".
@@ -221,8 +213,8 @@ class Claims:
         return {
             "nearly_constant": self.nearly_constant,
             "utility": [
-                {"measure": name, "model": _printed(model), "constant_answer": _printed(constant)}
-                for name, model, constant in measures
+                {"measure": name, "model": x and round(x, 3), "constant_answer": y and round(y, 3)}
+                for name, x, y in measures
             ],
             "impact_ratios": [ratio.to_dict() for ratio in self.impact_ratios],
         }
@@ -276,10 +268,6 @@ class Claims:
         if told and not _alike(document["derived"], found._derived):
             raise ValueError("What the certificate calls derived does not follow from its figures.")
         return found
-
-
-def _printed(share: float | None) -> float | None:
-    return None if share is None else round(share, 3)
 
 
 def _alike(stated: Any, found: Any) -> bool:

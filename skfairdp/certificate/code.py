@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import dis
 import site
 import sys
@@ -46,14 +45,12 @@ def _installed(top: str) -> bool:
     file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
     if top == "__main__" or file is None:
         return False
-    path = Path(file).resolve()
-    return any(path.is_relative_to(folder) for folder in _library_folders())
+    return any(Path(file).resolve().is_relative_to(folder) for folder in _library_folders())
 
 
 @cache
 def _library_folders() -> tuple[Path, ...]:
-    paths = sysconfig.get_paths()
-    named = [paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
+    named = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
     folders = [*named, *site.getsitepackages(), site.getusersitepackages()]
     return tuple({Path(folder).resolve() for folder in folders})
 
@@ -113,11 +110,6 @@ def names_used(code: types.CodeType) -> dict[str, set[tuple[str, ...]]]:
             for name, chains in names_used(constant).items():
                 used.setdefault(name, set()).update(chains)
     return used
-
-
-def is_unknowable(value: object) -> bool:
-    """Whether a value is a builtin function whose effect cannot be known before."""
-    return any(value is getattr(builtins, name) for name in UNKNOWABLE)
 
 
 def class_members(kind: type) -> dict[str, Any]:

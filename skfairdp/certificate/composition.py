@@ -11,8 +11,7 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.certificate.steps import charges_privacy, kind_of, learns_from_rows
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose
@@ -34,7 +33,15 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     """
     shown, deployed = deployed, deployed.trained
     leaves = deployed.leaves()
-    _check_names(public_steps, [name for name, _ in leaves])
+    if isinstance(public_steps, str):
+        raise ValueError(f"public_steps={public_steps!r} must be a list of names of steps.")
+    names = [name for name, _ in leaves]
+    for listed in public_steps:
+        if not any(_listed(name, (listed,)) for name in names):
+            raise ValueError(
+                f"public_steps names {listed!r}, which is not an earlier step of the model; its "
+                f"earlier steps are {names}."
+            )
     place = deployed.place_of_release
     # What post-processing learns from, besides the model inside it, is not looked into here.
     if place is not None and shown is deployed:
@@ -48,7 +55,10 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     if None in stated:
         return None
 
-    stated = _in_one_relation(stated)
+    for unit in ("record", "person"):
+        if _relations(stated) == {("add-remove", unit), ("zero-out", unit)}:
+            # A promise for removal, as of a table, is one for blanked records too.
+            stated = covered(stated, "zero-out", unit)
     reasons = [*shown.changes, *_unpaid(other)]
     if not charges_privacy(deployed.final):
         reasons.append(_foreign(deployed.final))
@@ -229,17 +239,6 @@ def _listed(name: str, public_steps: Sequence[str]) -> bool:
     return any(name == listed or name.startswith(f"{listed}__") for listed in public_steps)
 
 
-def _check_names(public_steps: Sequence[str], names: list[str]) -> None:
-    if isinstance(public_steps, str):
-        raise ValueError(f"public_steps={public_steps!r} must be a list of names of steps.")
-    for listed in public_steps:
-        if not any(_listed(name, (listed,)) for name in names):
-            raise ValueError(
-                f"public_steps names {listed!r}, which is not an earlier step of the model; its "
-                f"earlier steps are {names}."
-            )
-
-
 def _foreign(final: Any) -> str:
     name = type(final).__name__
     parts = final.get_params(deep=True).values() if hasattr(final, "get_params") else ()
@@ -252,14 +251,6 @@ def _foreign(final: Any) -> str:
         f"{name} is not an estimator of skfairdp: nothing bounds what it reveals about its "
         "training rows."
     )
-
-
-def _in_one_relation(stated: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
-    """Read a promise for removal, as that of a table, as one for blanked records beside one."""
-    for unit in ("record", "person"):
-        if _relations(stated) == {("add-remove", unit), ("zero-out", unit)}:
-            return covered(stated, "zero-out", unit)
-    return stated
 
 
 def _relations(stated: list[PrivacyGuarantee]) -> set[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_gap_upper_bound,
     private_rate_intervals,
 )
-from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
 from skfairdp.fairness.derivation import AVERAGED, DEPLOYED
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
@@ -27,6 +28,7 @@ _FORMS = {
     "exact": ("exact, of each pair of groups", derivation.EXACT),
     "difference": ("difference (Hoeffding)", derivation.HOEFFDING),
 }
+_AVERAGED = "Hoeffding, on the probabilities of the random predictions"
 
 
 def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
@@ -45,13 +47,17 @@ def noisy_cells(strata: Sequence[Stratum], table: NDArray, noises: int = 1) -> N
 
 
 def cell_counts(
-    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray, *, noisy: bool = False
+    strata: Sequence[Stratum], labels: tuple, *figures: NDArray, noisy: bool = False
 ) -> tuple[CellCount, ...]:
-    """Counts of every group in every stratum, as claims store them."""
+    """Counts of every group in every stratum, as claims store them.
+
+    `figures`: successes and rows; if they are noisy, lower and upper ends of intervals too.
+    """
+    cells = itertools.product(strata, labels)
+    figures_of = zip(*(figure.ravel().tolist() for figure in figures), strict=True)
     return tuple(
-        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item(), noisy)
-        for s, stratum in enumerate(strata)
-        for g, label in enumerate(labels)
+        CellCount(label, stratum.name, hits, rows, noisy, *ends)
+        for (stratum, label), (hits, rows, *ends) in zip(cells, figures_of, strict=True)
     )
 
 
@@ -83,22 +89,17 @@ def exact_claim(
     """Make a claim from counts without noise, or from sums of probabilities."""
     hits, misses = stack(strata, table)
     rows = hits + misses
-    level = settings.level_of_one_claim
     averaged = table.dtype.kind == "f"
-    if averaged:
-        value = score_gap_upper_bound(hits, rows, confidence_level=level)
-        method = "Hoeffding, on the probabilities of the random predictions"
-        kind = derivation.HOEFFDING
-    else:
-        value = gap_upper_bound(hits, rows, confidence_level=level, bound=settings.bound)  # type: ignore[arg-type]
-        method, kind = _FORMS[settings.bound]
+    bound: Any = "difference" if averaged else settings.bound
+    method, kind = _FORMS[bound]
+    value = gap_upper_bound(hits, rows, confidence_level=settings.level_of_one_claim, bound=bound)
     return counted_claim(
         notion,
         settings,
         kind,
         bound=float(value),
         scope=AVERAGED if averaged else DEPLOYED,
-        method=method,
+        method=_AVERAGED if averaged else method,
         estimate=gap_estimate(hits, rows),
         groups=labels,
         counts=cell_counts(strata, labels, hits, rows),
@@ -138,9 +139,6 @@ def noisy_claim(
         method=f"exact, from noisy counts of answers with {settings.cell_sizes} cell sizes",
         estimate=noisy_gap_estimate(cells),
         groups=labels,
-        counts=tuple(
-            replace(count, low=float(lower.flat[i]), high=float(upper.flat[i]))
-            for i, count in enumerate(cell_counts(strata, labels, successes, rows, noisy=True))
-        ),
+        counts=cell_counts(strata, labels, successes, rows, lower, upper, noisy=True),
         assumptions=rests_on,
     )

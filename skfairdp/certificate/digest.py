@@ -15,10 +15,10 @@ from sklearn.utils import Bunch
 
 from skfairdp.certificate import state
 from skfairdp.certificate.code import (
+    UNKNOWABLE,
     class_members,
     code_parts,
     is_library,
-    is_unknowable,
     library_name,
     names_used,
     replaced_methods,
@@ -45,16 +45,12 @@ class Bound(NamedTuple):
 
 
 def state_digest(value: object) -> str:
-    """SHA-256 over a value, such as a fitted estimator with all its parts, as "sha256:..." in hex.
-
-    docs/theory/certificate.md says what it covers. Raises an UnboundModelError that names what
-    cannot be covered.
-    """
+    """SHA-256 over a value with all its parts, as "sha256:...": see docs/theory/certificate.md."""
     return bind(value).digest
 
 
 def bind(value: object) -> Bound:
-    """Digest a value as `state_digest` does, and say what the digest stands on."""
+    """Digest a value; an UnboundModelError names what cannot be covered."""
     walk = _Walk()
     try:
         digest = walk.digest(value)
@@ -83,8 +79,7 @@ class _Walk:
         if atom is not None:
             return _joined(*atom)
         if id(value) in self._depths:
-            up = len(self._depths) - self._depths[id(value)]
-            return _joined(b"around", str(up).encode())
+            return _joined(b"around", str(len(self._depths) - self._depths[id(value)]).encode())
         self._depths[id(value)] = len(self._depths)
         self._path += [label] if label else []
         try:
@@ -106,7 +101,7 @@ class _Walk:
             return [header, *(c if isinstance(c, bytes) else self.digest(c) for c in content)]
         if state.is_pandas(value):
             return [kind.__name__.encode(), *map(self.digest, state.content_of_pandas(value))]
-        if state.is_tensor(value):
+        if state.is_a(value, "torch", "Tensor"):
             return self._tensor(value)
         if isinstance(value, types.ModuleType):
             if not is_library(value.__name__):
@@ -157,7 +152,7 @@ class _Walk:
     def _callable(self, value: Any) -> list[bytes]:
         if id(value) in self._of_libraries:
             return self._of_libraries[id(value)]
-        if is_unknowable(value):
+        if any(value is getattr(builtins, name) for name in UNKNOWABLE):
             raise self._unbound(f"a call of {value.__name__}, whose effect cannot be known")
         name = library_name(value)
         if name is not None:
@@ -227,8 +222,9 @@ class _Walk:
         return [*parts, *self._named(class_members(kind))]
 
     def _object(self, value: Any) -> list[bytes]:
-        evaluating = self._evaluating
-        self._evaluating = evaluating or state.evaluates(value)
+        evaluating, name = self._evaluating, library_name(type(value)) or ""
+        # They put the nets in them into evaluation mode whenever they predict.
+        self._evaluating = evaluating or name.startswith(("skfairdp.", "skorch."))
         try:
             attributes, stored = state.state_of(value, training=not self._evaluating)
         except Exception as error:  # whatever an object raises that refuses to be stored

@@ -17,8 +17,7 @@ from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.counted_claims import exact_claim, noisy_claim, stack
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import HeldOut, NotionStrata, ask_holdout, draws_afresh
-from skfairdp.certificate.steps import takes_groups
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.smoothing import own_models_bound
@@ -44,11 +43,6 @@ class Evaluation:
     reasons: tuple[str, ...] = ()  # why there is not a claim
     accuracy: Accuracy | None = None
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What to know beside the claims, each once."""
-        return (*dict.fromkeys(t for claim in self.fairness for t in claim.remarks), *self.reasons)
-
 
 def evaluate(
     deployed: Deployed,
@@ -64,13 +58,12 @@ def evaluate(
         deployed, X, y, sensitive_features, groups, settings.private, settings.positive
     )
     table, labels = held.table, groups.labels
-    strata = [notion.strata(held.classes, with_labels=held.labelled) for notion in settings.notions]
+    notions = [(n, n.strata(held.classes, with_labels=held.labelled)) for n in settings.notions]
     if settings.private and held.labelled:
-        strata = [
-            tuple(stratum.beside_unlabelled(not notion.needs_labels) for stratum in of_notion)
-            for notion, of_notion in zip(settings.notions, strata, strict=True)
+        notions = [
+            (n, tuple(stratum.beside_unlabelled(not n.needs_labels) for stratum in strata))
+            for n, strata in notions
         ]
-    notions = tuple(zip(settings.notions, strata, strict=True))
     rests_on = held.assumptions(settings)
     if settings.count_epsilon is not None:
         noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)

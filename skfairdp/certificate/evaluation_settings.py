@@ -131,23 +131,18 @@ def holdout_assumptions(
         kinds = " times bounds of each" if settings.bounds_each > 1 else ""
         yield assumptions.SHARED_ERROR.format(claims=settings.claims, kinds=kinds)
     if settings.certificate_index is not None:
+        among = "about these people" if settings.private else "on these held-out rows"
+        if settings.counted and settings.private:
+            among = "from protected rows under the ledger's name, which does not look at the rows"
+        elif settings.counted:
+            among += (
+                ", whatever their order and name in the ledger (others that share some of them are "
+                "counted apart)"
+            )
         several = (
             f" of {settings.n_certificates} that were planned."
             if settings.n_certificates > 1
             else "; the confidence is that of one certificate fixed beforehand, not of the best "
             "among several."
         )
-        number = f"This is certificate number {settings.certificate_index}"
-        yield f"{number} {_on_what(settings)}{several}"
-
-
-def _on_what(settings: EvaluationSettings) -> str:
-    """What the number of a certificate counts."""
-    if not settings.counted:
-        return "about these people" if settings.private else "on these held-out rows"
-    if settings.private:
-        return "from protected rows under the ledger's name, which does not look at the rows"
-    return (
-        "on these held-out rows, whatever their order and name in the ledger (others that share "
-        "some of them are counted apart)"
-    )
+        yield f"This is certificate number {settings.certificate_index} {among}{several}"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.group_rates import LEVEL
-from skfairdp.certificate.steps import charges_privacy, releases_rows
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.derivation import EXACT, HOEFFDING, NOISY_COUNTS, SCOPES, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.notions import NOTIONS
@@ -225,18 +224,13 @@ def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]
             else:
                 stated = f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}"
                 yield WRONG, f"{stated}, but its event costs {cost}"
-    if privacy.protects in ("record", "person"):
-        yield from _cheaper_counts(privacy.epsilon, fairness)
-
-
-def _cheaper_counts(epsilon: float, fairness: Sequence[FairnessGuarantee]) -> Findings:
-    """Noisy counts that cost more than all that was spent on a record."""
-    for claim in fairness:
+    # Noisy counts of records cannot cost more than all that was spent on one.
+    for claim in fairness if privacy.protects in ("record", "person") else ():
         how = claim.derivation
         price = how.values["epsilon"] if how is not None and how.kind == NOISY_COUNTS else 0.0
-        if price > epsilon * (1.0 + EPSILON_TOLERANCE):
+        if price > privacy.epsilon * (1.0 + EPSILON_TOLERANCE):
             counts = f"the counts of {claim.notion} alone cost {_shown(price)}"
-            yield WRONG, f"epsilon is stated as {_shown(epsilon)}, but {counts}"
+            yield WRONG, f"epsilon is stated as {_shown(privacy.epsilon)}, but {counts}"
 
 
 def _shown(figure: float | None) -> str:

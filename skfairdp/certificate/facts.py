@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from skfairdp.certificate.search_fits import sizes_of
-from skfairdp.certificate.steps import charges_privacy
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, charges_privacy
 from skfairdp.privacy.plan import Plan
 
 PUBLIC, DECLARED, BOUGHT = SOURCES = ("public", "declared", "bought")
@@ -59,8 +58,7 @@ def known_facts(
         if charges_privacy(search):  # how many there were is a secret of its own
             found.append(("alternatives", f"{search.n_iter} expected {of_whom}", DECLARED))
         elif hasattr(search, "cv_results_"):
-            tried = f"{len(search.cv_results_['params'])} {of_whom}"
-            found.append(("alternatives", tried, PUBLIC))
+            found.append(("alternatives", f"{len(search.cv_results_['params'])} {of_whom}", PUBLIC))
     return tuple(Fact(name, str(value), source) for name, value, source in found if value)
 
 

@@ -13,8 +13,7 @@ from sklearn.utils import _safe_indexing
 
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
-from skfairdp.certificate.steps import releases_rows
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
@@ -30,7 +29,7 @@ _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes wit
 
 def one_row_each(
     X: Any, y: Any, sensitive_features: Any, person_ids: Any, source: NoiseSource
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, ...]:
     """Draw one row of each person, with its label and group; several groups are refused."""
     n_rows = count_rows(X)
     persons = encode_persons(person_ids, n_rows)
@@ -39,10 +38,7 @@ def one_row_each(
         groups_of_records(groups, persons)
     drawn = persons.one_row_each(source.sampling)
     given = (X.tocsr() if hasattr(X, "tocsr") else X, y, sensitive_features)
-    X, y, sensitive_features = (
-        part if part is None else _safe_indexing(part, drawn) for part in given
-    )
-    return X, y, sensitive_features
+    return tuple(part if part is None else _safe_indexing(part, drawn) for part in given)
 
 
 def comparable_groups(

@@ -22,10 +22,6 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 _TEXT: tuple[Callable[[Any], bool], str] = (lambda value: isinstance(value, str), "a text")
 # What each key holds, in words for those who wrote something else.
 _NEEDED: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -36,7 +32,7 @@ _NEEDED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "created": _TEXT,
     "privacy": (lambda value: value is None or isinstance(value, dict), "an object, or null"),
     "fairness": (lambda value: isinstance(value, list), "a list"),
-    "n_rows": (lambda value: value is None or _is_count(value), "an integer >= 0, or null"),
+    "n_rows": (lambda n: n is None or (type(n) is int and n >= 0), "an integer >= 0, or null"),
     "remarks": (_is_texts, "a list of texts"),
     "library_versions": (
         lambda value: isinstance(value, dict) and _is_texts([*value.values()]),
@@ -62,7 +58,7 @@ def strict_json(text: str) -> Any:
     """Parse JSON that has one meaning: no number beyond floats, no key twice."""
     try:
         return json.loads(
-            text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_without_repeats
+            text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_without_repeats
         )
     except RecursionError:
         raise ValueError("The text is nested too deeply.") from None
@@ -103,14 +99,10 @@ def _check_keys(
         raise ValueError(f"{what} holds {', '.join(unknown)}, which no certificate has.")
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number of JSON.")
-
-
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError("A number is too large.")
+        raise ValueError("A number is too large, or none of JSON.")
     return value
 
 

@@ -15,8 +15,7 @@ from sklearn.utils import get_tags
 from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import check_holdout_labels
-from skfairdp.certificate.steps import charges_privacy
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, charges_privacy
 from skfairdp.labels import count_rows
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger

@@ -13,8 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedGroupKFold, StratifiedKFold
 
 from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
-from skfairdp.certificate.steps import charges_privacy
-from skfairdp.certificate.unwrap import unwrap
+from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event
@@ -136,15 +135,15 @@ def _others(
         return None  # the plan depends on more than is known here
     events = []
     for i, point in enumerate(candidates):
-        n = whole.total
-        if getattr(search, "resource", None) == "n_samples":  # a halving search
-            n = min(n, int(results["n_resources"][i]))
-        trained_on = _training_sizes(search, n)
-        if trained_on is None and whole.adjacency != "add-remove":
-            return None
         # Declared sizes are those of every fit.
-        declared = [whole.total] * _fits_per_row(search)
-        for rows in declared if whole.adjacency == "add-remove" else trained_on or ():
+        trained_on: list[int] | None = [whole.total] * _fits_per_row(search)
+        if whole.adjacency != "add-remove":
+            halving = getattr(search, "resource", None) == "n_samples"
+            most = int(results["n_resources"][i]) if halving else whole.total
+            trained_on = _training_sizes(search, min(whole.total, most))
+        if trained_on is None:
+            return None
+        for rows in trained_on:
             counts = tuple(max(1, count * rows // whole.total) for count in whole.counts)
             event = _event(search, final, point, dataclasses.replace(whole, counts=counts))
             if event is None:

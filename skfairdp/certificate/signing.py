@@ -69,11 +69,7 @@ def is_signed(text: str) -> bool:
 
 
 def check_signature(text: str, key: keys.Ed25519PublicKey) -> bool:
-    """Whether the text of a certificate carries a valid signature of a trusted public key.
-
-    False too where there is no signature, or one of another form; a ValueError when the text is
-    no certificate.
-    """
+    """Whether a text carries a valid signature of a key; a ValueError if it is no certificate."""
     from cryptography.exceptions import InvalidSignature
 
     document = checked_document(text)

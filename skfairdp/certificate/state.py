@@ -40,11 +40,6 @@ class Recipe:
     of: Any
 
 
-def evaluates(value: Any) -> bool:
-    """Whether an object puts the nets in it into evaluation mode whenever it predicts."""
-    return (library_name(type(value)) or "").startswith(("skfairdp.", "skorch."))
-
-
 def state_of(value: Any, *, training: bool = True) -> tuple[Mapping[str, Any], tuple[Any, ...]]:
     """Take an object apart that is neither a container nor an array, tensor, function or class.
 
@@ -56,10 +51,10 @@ def state_of(value: Any, *, training: bool = True) -> tuple[Mapping[str, Any], t
         return _recipe(value.of), ()
     if name.startswith("skfairdp.") and hasattr(kind, "_digest_state"):
         return value._digest_state(), ()
-    if _is_a(value, "skorch", "NeuralNet"):
+    if is_a(value, "skorch", "NeuralNet"):
         left_out = {*_TRAINING, *(f"{name}_" for name in getattr(value, "_optimizers", ()))}
         return _without(_attributes(value), left_out), ()
-    if _is_a(value, "torch", "nn.Module"):
+    if is_a(value, "torch", "nn.Module"):
         return _without(_of_module(value), set() if training else {"training"}), ()
     if scipy.sparse.issparse(value):
         names = ("_shape", "data", "indices", "indptr", "row", "col", "coords", "offsets")
@@ -152,8 +147,7 @@ def content_of_array(array: Any) -> tuple[bytes, list[Any]]:
         return header, [array[name] for name in array.dtype.names]
     if array.dtype.hasobject:
         return header, [*array.ravel()]
-    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return header, [plain.tobytes()]
+    return header, [np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()]
 
 
 def is_pandas(value: object) -> bool:
@@ -180,12 +174,8 @@ def content_of_pandas(value: Any) -> list[Any]:
     return [repr(value.dtype), np.asarray(value)]
 
 
-def is_tensor(value: object) -> bool:
-    """Whether a value is a tensor of torch, which is not imported for this."""
-    return _is_a(value, "torch", "Tensor")
-
-
-def _is_a(value: object, library: str, kind: str) -> bool:
+def is_a(value: object, library: str, kind: str) -> bool:
+    """Whether a value is of a class of a library, which is not imported for this."""
     found = sys.modules.get(library)
     return found is not None and isinstance(value, attrgetter(kind)(found))
 

@@ -132,7 +132,10 @@ def show_ledger(arguments: argparse.Namespace) -> int:
 
 def keygen(arguments: argparse.Namespace) -> int:
     """Make a pair of keys."""
-    public = signing.write_new_key(arguments.out, _new_passphrase(arguments.passphrase))
+    secret = _asked("Passphrase of the new key: ") if arguments.passphrase else None
+    if secret and PASSPHRASE not in os.environ and _asked("The same again: ") != secret:
+        raise CommandError("The two passphrases differ; no key was made.")
+    public = signing.write_new_key(arguments.out, secret)
     print(f"Private key, to be kept: {arguments.out}")
     print(f"Public key, to be given to those who check certificates: {public}")
     print(f"Its fingerprint (SHA-256): {signing.fingerprint(signing.load_public_key(public))}")
@@ -143,15 +146,6 @@ def private_key(path: Path) -> Ed25519PrivateKey:
     """Read a private key, and ask for its passphrase where it has one."""
     locked = b"ENCRYPTED PRIVATE KEY" in signing.read_key(path)
     return signing.load_private_key(path, _asked(f"Passphrase of {path}: ") if locked else None)
-
-
-def _new_passphrase(wanted: bool) -> bytes | None:
-    if not wanted:
-        return None
-    first = _asked("Passphrase of the new key: ")
-    if PASSPHRASE not in os.environ and _asked("The same again: ") != first:
-        raise CommandError("The two passphrases differ; no key was made.")
-    return first
 
 
 def _asked(prompt: str) -> bytes:

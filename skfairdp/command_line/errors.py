@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +25,17 @@ class CommandError(SkfairdpError):
         self.complaints = complaints
 
 
-@contextmanager
-def all_complaints() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Make all complaints at once at the end of the block; each check stands in what it yields."""
-    found: list[str] = []
-
-    @contextmanager
-    def each() -> Iterator[None]:
+def all_of(*checks: Callable[[], Any]) -> list[Any]:
+    """What several checks return, or all of their complaints at once."""
+    results, found = [], list[str]()
+    for check in checks:
         try:
-            yield
+            results.append(check())
         except CommandError as error:
-            found.extend(error.complaints)
-
-    yield each
+            found += error.complaints
     if found:
         raise CommandError(*found)
+    return results
 
 
 class Terminated(BaseException):

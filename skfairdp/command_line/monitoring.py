@@ -31,22 +31,16 @@ def monitor(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{arguments.certificate} is not a certificate: {error}") from None
     state = arguments.state or certificate.monitor_file
     if state is None:
-        raise CommandError(
-            f"{arguments.certificate} names no file of a monitor; say it by --state."
-        )
+        raise CommandError(f"{arguments.certificate} names no monitor's file; say it by --state.")
     check_outputs({"--out": arguments.out}, {"--state": Path(state)})
     if arguments.data is None:
         if not Path(state).is_file():
-            raise CommandError(
-                f"There is no monitor's file {str(state)!r} yet; the first file of decisions makes "
-                "it."
-            )
+            raise CommandError(f"There is no monitor's file {str(state)!r}: give decisions first.")
         return _told(certificate, GapMonitor.from_file(state), arguments.out)
     claim = _claim(certificate, arguments)
     if not claim.informative and arguments.tolerance is None:
         raise CommandError(
-            f"{arguments.certificate} has no useful bound to watch; say by --tolerance which gap "
-            "is acceptable."
+            f"{arguments.certificate} has no useful bound; say by --tolerance what is acceptable."
         )
     arguments.other = None
     if arguments.positive is None:

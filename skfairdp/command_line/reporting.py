@@ -13,7 +13,7 @@ from skfairdp import PrivacyLedger, certifiable
 from skfairdp.command_line.checking import private_key
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, say
-from skfairdp.command_line.report_options import ENOUGH_FOR_TABLES, MECHANISMS
+from skfairdp.command_line.parsing import ENOUGH_FOR_TABLES, MECHANISMS
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
 from skfairdp.persons import warn_of_ids
@@ -64,9 +64,10 @@ def report(arguments: argparse.Namespace) -> int:
     _check_parts(people, held)
     _tell_what_can_be_shown(arguments, people, held)
     # Brings torch: seconds that a wrong option or column need not cost.
-    from skfairdp.command_line.filing import Run
+    from skfairdp.command_line.filing import ChargedReport
 
-    return Run(arguments, people.part(~held), people.part(held), noise, ledger, key).file()
+    parts = people.part(~held), people.part(held)
+    return ChargedReport(arguments, *parts, noise, ledger, key).file()
 
 
 def _choose_mechanism(arguments: argparse.Namespace) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skfairdp.command_line.errors import CommandError, all_complaints
+from skfairdp.command_line.errors import CommandError, all_of
 from skfairdp.command_line.schema import Schema, public_schema, stated
 from skfairdp.persons import Persons, encode_persons, looks_like_an_identifier
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
@@ -59,10 +60,8 @@ def people_of(
     """Sort out a table, and refuse one that can't be used; arguments are options of ``report``."""
     whose = [] if person_ids is None else [person_ids]
     given = {"--target": [target], "--sensitive": sensitive, "--person-ids": whose}
-    with all_complaints() as each:
-        for option, names in (given | {"--drop": dropped}).items():
-            with each():
-                _check_columns(rows, names, option)
+    options = (given | {"--drop": dropped}).items()
+    all_of(*(partial(_check_columns, rows, names, option) for option, names in options))
     without = {target, *sensitive, *whose}
     if len(without) < 1 + len(sensitive) + len(whose) or without & set(dropped):
         raise CommandError(
@@ -73,13 +72,11 @@ def people_of(
         column = rows[name]
         if pd.api.types.is_float_dtype(column) and (column == column.round()).all():
             rows[name] = column.astype(np.int64)
-    with all_complaints() as each:
-        with each():
-            y, outcomes, favourable = _outcome(rows[target], positive)
-        with each():
-            groups = _groups(rows, sensitive, whose)
-        with each():
-            X, kept = _what_is_learned_from(rows, without, schema, bounds_are_public)
+    (y, outcomes, favourable), groups, (X, kept) = all_of(
+        partial(_outcome, rows[target], positive),
+        partial(_groups, rows, sensitive, whose),
+        partial(_what_is_learned_from, rows, without, schema, bounds_are_public),
+    )
     other = outcomes[outcomes[0] == favourable]
     coding = (
         f"The positive outcome is {target} = {favourable}, and the other one {target} = {other}; "
@@ -149,7 +146,7 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
             f"The target {name!r} has {many}; it must have two, such as approved and refused. "
             "A number such as an age has to be cut in two first."
         )
-    if not all(isinstance(value, str) for value in found) and not all(map(_is_number, found)):
+    if not any(all(isinstance(value, kind) for value in found) for kind in (str, int | float)):
         column = column.astype(str)  # dates, or kinds that have no common order
         found = column.unique().tolist()
     first, second = sorted(found)
@@ -173,34 +170,25 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
 
 def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Features as the schema declares them; each cell is read by itself."""
-    X = rows[[name for name in rows.columns if name in schema]].copy()
-    with all_complaints() as each:
-        for name in stated(schema, "bounds"):
-            with each():
-                X[name] = _bounded(X[name], filled="fill" in schema[name])
-        for name, listed in stated(schema, "categories").items():
-            with each():
-                X[name] = _categories(X[name], listed)
-    return X
+    bounded, listed = stated(schema, "bounds"), stated(schema, "categories")
+    found = all_of(
+        *(partial(_bounded, rows[name], "fill" in schema[name]) for name in bounded),
+        *(partial(_categories, rows[name], values) for name, values in listed.items()),
+    )
+    X = rows[[name for name in rows.columns if name in schema]]
+    return X.assign(**dict(zip([*bounded, *listed], found, strict=True)))
 
 
 def _bounded(column: pd.Series, filled: bool) -> np.ndarray:
     numbers = read_cells(column).numbers
-    if (np.isnan(numbers) & column.notna().to_numpy()).any():
-        raise CommandError(
-            f"The column {column.name!r} has bounds in the schema, but holds text; declare its "
-            "categories."
-        )
-    if np.isinf(numbers).any():
-        raise CommandError(
-            f"The column {column.name!r} has infinite values; write what they stand for, or leave "
-            "the column out."
-        )
-    if np.isnan(numbers).any() and not filled:
-        raise CommandError(
-            f"The column {column.name!r} has missing values; declare in the schema what to put "
-            'there, e.g. "fill": 0.'
-        )
+    none = np.isnan(numbers)
+    for wrong, what in (
+        (none & column.notna(), "bounds in the schema, but holds text; declare its categories"),
+        (np.isinf(numbers), "infinite values; write what they stand for, or leave the column out"),
+        (none & (not filled), 'missing values; declare one in the schema, e.g. "fill": 0'),
+    ):
+        if wrong.any():
+            raise CommandError(f"The column {column.name!r} has {what}.")
     return numbers
 
 
@@ -230,10 +218,6 @@ def _categories(column: pd.Series, listed: Sequence[Any]) -> pd.Series:
         )
     found = np.array([*stands, None], dtype=object)[codes]
     return pd.Series(found, index=column.index, dtype=object)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float)
 
 
 def _numbers(values: Sequence[Any]) -> list[float | None]:

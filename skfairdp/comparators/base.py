@@ -267,7 +267,6 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         return int(self.n_components)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether the encoder was trained."""
         return "encoder_" in vars(self)
 
     def __sklearn_tags__(self) -> Tags:

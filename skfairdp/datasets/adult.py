@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .source import assemble, read_card, read_rows
+from .source import read, read_card
 
 _CARD = read_card("adult")
 # The first records of adult.test and adult.data (age, fnlwgt), printed in countless tutorials: they
@@ -75,7 +75,7 @@ def fetch_adult(
     >>> adult.data.shape  # doctest: +SKIP
     (48842, 11)
     """
-    rows, source = read_rows(_CARD.file, data_home, verify, download_if_missing, _from_openml)
+    rows, source, assemble = read(_CARD, locals(), _from_openml)
     if complete_rows:
         rows = rows[~(rows[list(_CARD.categories)] == "?").any(axis=1)]
     split = rows["split"].to_numpy(dtype=object)
@@ -88,13 +88,9 @@ def fetch_adult(
         )
     return assemble(
         rows.drop(columns=["fnlwgt", "split", "income"]),
-        _CARD,
         target=(rows["income"] == ">50K").rename("income"),
-        sensitive=sensitive,
         available={name: rows[name] for name in ("sex", "race")},
-        include_sensitive=include_sensitive,
         excluded=() if include_education else ("education",),
-        drop_leaks=drop_leaks,
         split=None if unknown else split,
         source=source,
     )

@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .source import assemble, read_card, read_rows, refuse_other, require_columns
+from .source import read, read_card, refuse_other, require_columns
 
 _CARD = read_card("compas")
 _FEATURES = _CARD.file.columns[:8]
@@ -53,7 +53,7 @@ def fetch_compas(
     >>> fetch_compas(sensitive="sex").data.shape  # doctest: +SKIP
     (6172, 7)
     """
-    rows, source = read_rows(_CARD.file, data_home, verify)
+    rows, source, assemble = read(_CARD, locals())
     if standard_filter:
         rows = rows[rows["standard_filter"] == 1]
     refuse_other("version", version, ("standard", "ten"))
@@ -75,13 +75,8 @@ def fetch_compas(
         split[np.random.default_rng(_SPLIT_SEED).permutation(len(rows))[:_N_TRAIN]] = "train"
     return assemble(
         rows[[*features, *_CARD.leaks]],
-        _CARD,
         target=target,
         target_names=names,
-        sensitive=sensitive,
         available=available,
-        include_sensitive=include_sensitive,
-        drop_leaks=drop_leaks,
         split=split,
-        source=source,
     )

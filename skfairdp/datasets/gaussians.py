@@ -83,9 +83,8 @@ def make_biased_gaussians(
     bounds = {n: (-float(r), float(r)) for n, r in zip(names, reach, strict=True)}
     return assemble(
         pd.DataFrame(values, columns=names),
-        replace(read_card("gaussians"), bounds=bounds),
+        card=replace(read_card("gaussians"), bounds=bounds),
         target=pd.Series(label, name="label"),
-        sensitive="group",
         available={"group": pd.Series(group)},
         include_sensitive=True,
         drop_leaks=True,

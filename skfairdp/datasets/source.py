@@ -10,6 +10,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ class Card:
     # The column that a sensitive feature is made of, where it has another name
     columns_of: Mapping[str, str] = field(default_factory=dict)
     leaks: Mapping[str, str] = field(default_factory=dict)  # Columns, and why they are not features
+    facts: Mapping[str, Any] = field(default_factory=dict)  # What its loader alone needs to know
 
     @property
     def file(self) -> RawFile:
@@ -70,6 +72,18 @@ class Card:
             else "This set has no column that reveals the target; accepted for symmetry."
         )
         return _DOCSTRING.format(names=names, online=online, leaks=leaks)
+
+    def bunch(self, features: Sequence[str], text: str, **parts: Any) -> Bunch:
+        """Put declarations of `features`, a `text` besides the description, and rows together."""
+        return Bunch(
+            **parts,
+            feature_names=features,
+            bounds={name: self.bounds[name] for name in features if name in self.bounds},
+            categories={n: list(self.categories[n]) for n in features if n in self.categories},
+            log_columns=tuple(name for name in self.log_columns if name in features),
+            leak_columns=tuple(self.leaks),
+            DESCR=f"{self.description.strip()}\n\n{text}",
+        )
 
 
 _DOCSTRING = """
@@ -129,36 +143,40 @@ def find_file(
     return path
 
 
-def read_rows(
-    raw: RawFile,
-    data_home: str | os.PathLike[str] | None,
-    verify: bool = False,
-    download_if_missing: bool = True,
-    from_openml: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
-) -> tuple[pd.DataFrame, str]:
-    """Rows of a tabular data set and a sentence on their source.
+def read(
+    card: Card,
+    given: Mapping[str, Any],
+    from_openml: Callable[[pd.DataFrame], pd.DataFrame] = lambda rows: rows,
+    file: str | None = None,
+) -> tuple[pd.DataFrame, str, Callable[..., Bunch]]:
+    """Rows of a tabular data set, a sentence on their source, and `assemble` for columns of them.
 
-    From a local file nothing is interpreted: ``?`` and ``None`` stay text. `from_openml` brings
-    OpenML's table into that shape, where this takes more than texts and whole numbers.
+    `given`: arguments of the loader. From a local file nothing is interpreted: ``?`` and ``None``
+    stay text. `from_openml` brings OpenML's table into that shape, where this takes more than
+    texts and whole numbers. `file`: which, of several.
     """
-    path = find_file(raw, data_home, verify=verify)
+    raw = card.file if file is None else card.files[file]
+    path = find_file(raw, given["data_home"], verify=given["verify"])
     if path is not None:
+        source = f"file {raw.name}"
         rows = pd.read_csv(path, keep_default_na=False, low_memory=False)
         require_columns(rows, raw.columns, f"{str(path)!r}")
-        return rows, f"file {raw.name}"
-    if raw.openml_id is None or not download_if_missing:
+    elif raw.openml_id is None or not given["download_if_missing"]:
         raise missing(raw)
-    try:
-        rows = fetch_openml(data_id=raw.openml_id, as_frame=True, parser="auto").frame
-    except OSError as error:  # URLError and time-outs are OSErrors
-        raise missing(raw, f" and openml.org could not be read ({error})") from error
-    source = f"OpenML {raw.openml_id}"
-    names = dict(zip(raw.openml_columns or raw.columns, raw.columns, strict=True))
-    kept = [name for there, name in names.items() if there]
-    rows = rows.rename(columns=names)
-    require_columns(rows, kept, source)
-    rows = rows[kept].apply(_as_in_files)
-    return (rows if from_openml is None else from_openml(rows)), source
+    else:
+        try:
+            rows = fetch_openml(data_id=raw.openml_id, as_frame=True, parser="auto").frame
+        except OSError as error:  # URLError and time-outs are OSErrors
+            raise missing(raw, f" and openml.org could not be read ({error})") from error
+        source = f"OpenML {raw.openml_id}"
+        names = dict(zip(raw.openml_columns or raw.columns, raw.columns, strict=True))
+        kept = [name for there, name in names.items() if there]
+        rows = rows.rename(columns=names)
+        require_columns(rows, kept, source)
+        rows = from_openml(rows[kept].apply(_as_in_files))
+    named = ("sensitive", "include_sensitive", "drop_leaks")
+    asked = {name: given[name] for name in named if name in given}
+    return rows, source, partial(assemble, card=card, source=source, **asked)
 
 
 def _as_in_files(column: pd.Series) -> pd.Series:
@@ -169,11 +187,7 @@ def _as_in_files(column: pd.Series) -> pd.Series:
 
 
 def read_arrays(
-    raw: RawFile,
-    names: Sequence[str],
-    data_home: str | os.PathLike[str] | None,
-    *,
-    verify: bool = False,
+    raw: RawFile, names: Sequence[str], data_home: str | os.PathLike[str] | None, *, verify: bool
 ) -> dict[str, NDArray[Any]]:
     """Arrays of an ``.npz`` file."""
     path = find_file(raw, data_home, verify=verify)
@@ -226,11 +240,11 @@ def chosen_sensitive(
 
 def assemble(
     table: pd.DataFrame,
-    card: Card,
     *,
+    card: Card,
     target: pd.Series,
-    sensitive: str | Sequence[str],
     available: Mapping[str, pd.Series],
+    sensitive: str | Sequence[str] | None = None,
     include_sensitive: bool,
     drop_leaks: bool,
     source: str,
@@ -240,11 +254,12 @@ def assemble(
 ) -> Bunch:
     """Select columns and put declarations, text and rows together.
 
-    `available`: sensitive features by name; their columns are left out of the features unless
-    `include_sensitive`. Columns of `table` that the card declares neither bounds nor categories for
-    are a mistake of the loader, except for those in `excluded`; so a Bunch never has a feature
-    without a declaration.
+    `available`: sensitive features by name; `sensitive`: which of them, or the only one. Their
+    columns are left out of the features unless `include_sensitive`. Columns of `table` that the
+    card declares neither bounds nor categories for are a mistake of the loader, except for those
+    in `excluded`; so a Bunch never has a feature without a declaration.
     """
+    sensitive = next(iter(available)) if sensitive is None else sensitive
     groups = chosen_sensitive(sensitive, available)
     dropped = {*excluded, *(card.leaks if drop_leaks else ())}
     if not include_sensitive:
@@ -260,21 +275,16 @@ def assemble(
     besides = pd.DataFrame(groups).drop(columns=features, errors="ignore")
     leaks = "\n".join(f"    {name}: {why}" for name, why in card.leaks.items()) or "    none"
     text = (
-        f"{card.description.strip()}\n\n"
         f"Leak columns ({'dropped' if drop_leaks else 'KEPT, drop_leaks=False'}):\n{leaks}\n\n"
         f"Rows read from: {source}. {len(data)} rows, {len(features)} columns in data."
     )
-    return Bunch(
+    return card.bunch(
+        features,
+        text,
         data=data,
         target=target,
         sensitive_features=groups,
         frame=pd.concat([data, besides, target], axis=1),
-        feature_names=features,
         target_names=list(target_names or card.target_names),
-        bounds={name: card.bounds[name] for name in features if name in card.bounds},
-        categories={n: list(card.categories[n]) for n in features if n in card.categories},
-        log_columns=tuple(name for name in card.log_columns if name in features),
-        leak_columns=tuple(card.leaks),
         split=split,
-        DESCR=text,
     )

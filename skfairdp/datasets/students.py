@@ -10,10 +10,9 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .source import assemble, read_card, read_rows
+from .source import read, read_card
 
 _HSLS = read_card("hsls")
-
 _LAW = read_card("law_school")
 
 
@@ -52,7 +51,7 @@ def fetch_hsls(
     """
     if threshold is not None and not np.isfinite(threshold):
         raise ValueError(f"threshold is {threshold!r}. Allowed is a finite score, or None.")
-    rows, source = read_rows(_HSLS.file, data_home, verify)
+    rows, _, assemble = read(_HSLS, locals())
     if observed_only:
         rows = rows[(rows["race_observed"] == 1) & (rows["math_observed"] == 1)]
     white_or_asian = rows["X1RACE"].isin(["White, non-Hispanic", "Asian, non-Hispanic"])
@@ -60,18 +59,13 @@ def fetch_hsls(
     marks = ["X1TXMTSCOR", "STU_ID", "split", "sex_observed", "race_observed", "math_observed"]
     bunch = assemble(
         rows.drop(columns=[column for column in marks if column in rows]),
-        _HSLS,
         target=(rows["X1TXMTSCOR"] > used).rename("high_score"),
         target_names=None if threshold is None else [f"at most {used:g}", f"above {used:g}"],
-        sensitive=sensitive,
         available={
             "race": white_or_asian.map({True: "White or Asian", False: "other"}),
             "sex": rows["X1SEX"].map({1: "male", 0: "female"}),
         },
-        include_sensitive=include_sensitive,
-        drop_leaks=drop_leaks,
         split=rows["split"].to_numpy(dtype=object),
-        source=source,
     )
     bunch.threshold = used
     return bunch
@@ -105,15 +99,8 @@ def fetch_law_school(
     >>> fetch_law_school().data.shape  # doctest: +SKIP
     (20798, 10)
     """
-    rows, source = read_rows(_LAW.file, data_home, verify)
+    rows, _, assemble = read(_LAW, locals())
     available = {"race": rows["race"], "sex": rows["male"].map({1: "male", 0: "female"})}
     return assemble(
-        rows[[*_LAW.bounds, *_LAW.categories]],
-        _LAW,
-        target=rows["pass_bar"],
-        sensitive=sensitive,
-        available=available,
-        include_sensitive=include_sensitive,
-        drop_leaks=drop_leaks,
-        source=source,
+        rows[[*_LAW.bounds, *_LAW.categories]], target=rows["pass_bar"], available=available
     )

@@ -11,31 +11,16 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .source import assemble, read_card, read_rows, refuse_other
+from .source import read, read_card, refuse_other
 
 _ABALONE = read_card("abalone")
-
 _BANK = read_card("bank")
 # Upper ends of the age groups; the first begins at 25, and other ages are "other".
 _AGE_ENDS = {2: (60,), 3: (40, 60), 5: (33, 40, 48, 60)}
-
 _CREDIT = read_card("credit")
 *_COLUMNS, _TARGET = _CREDIT.file.columns
-
 _DIABETES = read_card("diabetes")
 _DIAGNOSES = ("diag_1", "diag_2", "diag_3")
-
-# Chapters of the ICD-9 as in table 2 of Strack et al.: first and last code of each.
-_CHAPTERS = {
-    "circulatory": ((390, 459), (785, 785)),
-    "respiratory": ((460, 519), (786, 786)),
-    "digestive": ((520, 579), (787, 787)),
-    "diabetes": ((250, 250),),
-    "injury": ((800, 999),),
-    "musculoskeletal": ((710, 739),),
-    "genitourinary": ((580, 629), (788, 788)),
-    "neoplasms": ((140, 239),),
-}
 
 
 @completed_by(_ABALONE.docstring)
@@ -69,7 +54,7 @@ def fetch_abalone(
     (2835, 7)
     """
     refuse_other("subset", subset, ("adults", "fairdp", "all"))
-    rows, source = read_rows(_ABALONE.file, data_home, verify, download_if_missing, _abalone)
+    rows, source, assemble = read(_ABALONE, locals(), _abalone)
     split = None
     if subset == "fairdp":
         if "fairdp_split" not in rows.columns:
@@ -83,14 +68,9 @@ def fetch_abalone(
         rows = rows[rows["Sex"] != "I"]
     return assemble(
         rows[["Sex", *_ABALONE.bounds]],
-        _ABALONE,
         target=(rows["Rings"] >= 10).rename("ten_rings_or_more"),
-        sensitive="sex",
         available={"sex": rows["Sex"]},
-        include_sensitive=include_sensitive,
-        drop_leaks=drop_leaks,
         split=split,
-        source=source,
     )
 
 
@@ -133,18 +113,12 @@ def fetch_bank(
     """
     refuse_other("subset", subset, tuple(_BANK.files))
     refuse_other("age_groups", age_groups, tuple(_AGE_ENDS))
-    raw = _BANK.files[subset]
-    rows, source = read_rows(raw, data_home, verify, download_if_missing, _bank)
-    *features, outcome = raw.columns
+    rows, _, assemble = read(_BANK, locals(), _bank, subset)
+    *features, outcome = _BANK.files[subset].columns
     return assemble(
         rows[features],
-        _BANK,
         target=(rows[outcome] == "yes").rename("deposit"),
-        sensitive="age_group",
         available={"age_group": _grouped(rows["age"], _AGE_ENDS[age_groups])},
-        include_sensitive=include_sensitive,
-        drop_leaks=drop_leaks,
-        source=source,
     )
 
 
@@ -186,18 +160,9 @@ def fetch_default_credit(
     >>> fetch_default_credit().data.shape  # doctest: +SKIP
     (30000, 22)
     """
-    rows, source = read_rows(_CREDIT.file, data_home, verify, download_if_missing)
+    rows, _, assemble = read(_CREDIT, locals())
     sex = rows["SEX"].map({1: "male", 2: "female"})
-    return assemble(
-        rows[_COLUMNS],
-        _CREDIT,
-        target=rows[_TARGET],
-        sensitive="sex",
-        available={"sex": sex},
-        include_sensitive=include_sensitive,
-        drop_leaks=drop_leaks,
-        source=source,
-    )
+    return assemble(rows[_COLUMNS], target=rows[_TARGET], available={"sex": sex})
 
 
 @completed_by(_DIABETES.docstring)
@@ -233,7 +198,7 @@ def fetch_diabetes130(
     >>> fetch_diabetes130().data.shape  # doctest: +SKIP
     (101766, 45)
     """
-    rows, source = read_rows(_DIABETES.file, data_home, verify, download_if_missing, _diabetes)
+    rows, _, assemble = read(_DIABETES, locals(), _diabetes)
     if first_stay_only:
         rows = rows[~rows["patient_nbr"].duplicated()]
     table = rows[[*_DIABETES.bounds, *_DIABETES.categories]].assign(
@@ -241,17 +206,12 @@ def fetch_diabetes130(
     )
     bunch = assemble(
         table,
-        _DIABETES,
         target=(rows["readmitted"] == "<30").rename("readmitted"),
-        sensitive=sensitive,
         available={
             "gender": _known(rows["gender"], "Unknown/Invalid"),
             "race": _known(rows["race"], "?"),
             "age": rows["age"],
         },
-        include_sensitive=include_sensitive,
-        drop_leaks=drop_leaks,
-        source=source,
     )
     # Numbered anew: the hospitals' own numbers identify people.
     bunch["owners"] = pd.factorize(rows["patient_nbr"])[0]
@@ -266,7 +226,7 @@ def _chapter(codes: pd.Series) -> pd.Series:
     """Chapter of each ICD-9 code; external causes (E...) and supplements (V...) are "other"."""
     number = np.floor(pd.to_numeric(codes, errors="coerce"))
     chapter = pd.Series("other", index=codes.index, dtype=object)
-    for name, ranges in _CHAPTERS.items():
+    for name, ranges in _DIABETES.facts["chapters"].items():
         for first, last in ranges:
             chapter[number.between(first, last)] = name
     chapter[codes == "?"] = "?"

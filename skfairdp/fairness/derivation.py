@@ -46,7 +46,7 @@ DOWNSTREAM = "any downstream predictor"
 DOWNSTREAM_LIKE = "any downstream predictor of such people"
 ANSWERED = "answered queries"
 # What each kind of derivation can show.
-_SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         DEPLOYED: (EXACT, HOEFFDING, NOISY_COUNTS),
         AVERAGED: (HOEFFDING, OWN_MODELS),
@@ -57,7 +57,7 @@ _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ANSWERED: (COUNTED,),
     }
 )
-SCOPES = tuple(_SHOWN)
+SCOPES = tuple(SHOWN)
 # Statements about people like those who were held out; the others hold for all people.
 FROM_ROWS = (DEPLOYED, AVERAGED, DOWNSTREAM_LIKE)
 
@@ -102,26 +102,6 @@ class Derivation:
         """Rebuild a derivation from `to_dict`, perhaps after a round trip through JSON."""
         content = dict(document)
         return cls(content.pop("kind"), tuple(content.items()))
-
-
-def check_scope(
-    scope: str, *, confidence_level: float | None, kind: str | None, whole_counts: bool
-) -> None:
-    """Refuse a scope that a claim cannot have, with successes that are whole numbers or noisy."""
-    if scope not in SCOPES:
-        raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
-    if (confidence_level is None) is (scope in FROM_ROWS):
-        raise ValueError(
-            f"confidence_level={confidence_level!r} contradicts scope={scope!r}: bounds of the "
-            f"scopes {FROM_ROWS} are estimated from rows, and no others are."
-        )
-    if kind is not None and kind not in _SHOWN[scope]:
-        raise ValueError(f"A bound of kind {kind!r} contradicts scope={scope!r}.")
-    if scope == DEPLOYED and not whole_counts:
-        raise ValueError(
-            f"successes that are not whole numbers contradict scope={scope!r}, which counts "
-            "answers."
-        )
 
 
 def level_of_one(confidence_level: float, claims: int) -> float:

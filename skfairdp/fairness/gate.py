@@ -23,6 +23,7 @@ from skfairdp.parameters import COUNT, Choice, Number, check_arguments
 
 # Floats decide wherever they are this far from a tie; closer than that, fractions do.
 _TIE = 1e-9
+_SETTINGS = ("n_groups", "n_classes", "tolerance", "cold_start", "rule")
 
 
 class ParityGate:
@@ -132,7 +133,12 @@ class ParityGate:
         return not any(self.accepts(*cell) for cell in cells)
 
     def gaps(self) -> NDArray[np.float64]:
-        """Γ of every cell of the present table, shape (n_groups, n_classes), float64."""
+        """Compute Γ of every cell of the present table.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_groups, n_classes)
+        """
         return np.array(self._gaps(), dtype=np.float64).reshape(self.n_groups, self.n_classes)
 
     def accepts(self, group: int, label: int) -> bool:
@@ -157,7 +163,10 @@ class ParityGate:
         after = [row.copy() for row in self._counts]
         after[group][label] += 1
         if self.rule == "queried_cell":
-            return sum(self._counts[group]) < self.cold_start or self._below(after, group, label)
+            gap = next(islice(disparities(after, Fraction), group * self.n_classes + label, None))
+            return sum(self._counts[group]) < self.cold_start or gap < exact_tolerance(
+                self.tolerance
+            )
         return not self.open or self._improves(after)
 
     @completed_by(accepts)
@@ -172,14 +181,8 @@ class ParityGate:
     @property
     def state(self) -> dict[str, Any]:
         """Settings and counts as JSON types; `restore` takes them back."""
-        return {
-            "n_groups": self.n_groups,
-            "n_classes": self.n_classes,
-            "tolerance": self.tolerance,
-            "cold_start": self.cold_start,
-            "rule": self.rule,
-            "counts": [row.copy() for row in self._counts],
-        }
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        return settings | {"counts": [row.copy() for row in self._counts]}
 
     def restore(self, state: Mapping[str, Any]) -> Self:
         """Take back counts that a gate with the same settings had.
@@ -199,8 +202,7 @@ class ParityGate:
             The settings differ from this gate's, or the counts are not a table of
             non-negative integers of its shape.
         """
-        own = {name: value for name, value in self.state.items() if name != "counts"}
-        differing = [name for name, value in own.items() if state.get(name) != value]
+        differing = [name for name in _SETTINGS if state.get(name) != getattr(self, name)]
         if differing:
             raise ValueError(
                 f"The stored state belongs to a gate with another {' and '.join(differing)}; "
@@ -236,12 +238,6 @@ class ParityGate:
             for table in (self._counts, after)
         )
         return then == 0 or then < now
-
-    def _below(self, after: list[list[int]], group: int, label: int) -> bool:
-        """Γ of one cell strictly below γ."""
-        cell = group * self.n_classes + label
-        gap = next(islice(disparities(after, Fraction), cell, None))
-        return gap < exact_tolerance(self.tolerance)
 
 
 def disparities(table: Sequence[Sequence[int]], ratio: Callable[[int, int], Any]) -> Iterator[Any]:

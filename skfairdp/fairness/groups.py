@@ -105,8 +105,7 @@ def encode_groups(
     >>> groups.labels, groups.codes.tolist()
     (('a', 'b'), [1, 0, -1])
     """
-    columns = _columns(unmasked(sensitive_features), n_rows, name)
-    codes, found = _factorize(columns)
+    codes, found = _factorize(_columns(unmasked(sensitive_features), n_rows, name))
     if (on_missing or on_unknown) == "raise":
         if bool(np.any(codes == -2)):
             raise ValueError(

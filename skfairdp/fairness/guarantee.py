@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from skfairdp.fairness.derivation import DEPLOYED, Derivation, check_scope
+from skfairdp.fairness.derivation import DEPLOYED, FROM_ROWS, SCOPES, SHOWN, Derivation
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
@@ -124,16 +124,24 @@ class FairnessGuarantee:
             get_notion(self.notion)
         else:
             object.__setattr__(self, "words", _checked_words(self.notion, self.words))
-        check_scope(
-            self.scope,
-            confidence_level=self.confidence_level,
-            kind=None if self.derivation is None else self.derivation.kind,
-            whole_counts=all(c.noisy or float(c.successes).is_integer() for c in self.counts),
-        )
+        scope, level, how = self.scope, self.confidence_level, self.derivation
+        if scope not in SCOPES:
+            raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
+        if (level is None) is (scope in FROM_ROWS):
+            raise ValueError(
+                f"confidence_level={level!r} contradicts scope={scope!r}: bounds of the scopes "
+                f"{FROM_ROWS} are estimated from rows, and no others are."
+            )
+        if how is not None and how.kind not in SHOWN[scope]:
+            raise ValueError(f"A bound of kind {how.kind!r} contradicts scope={scope!r}.")
+        if scope == DEPLOYED and any(not c.noisy and c.successes % 1 for c in self.counts):
+            raise ValueError(
+                f"Successes that are not whole numbers contradict scope={scope!r}: it counts them."
+            )
         optional = (NONE, PROBABILITY), (NONE, _UNIT)
         check_arguments(vars(self), bound=_UNIT, confidence_level=optional[0], estimate=optional[1])
         # At less confidence than one half a bound may lie below what was observed.
-        sure = self.confidence_level is None or self.confidence_level >= 0.5
+        sure = level is None or level >= 0.5
         if sure and self.estimate is not None and self.estimate > self.bound + 1e-9:
             raise ValueError(
                 f"bound={self.bound!r} lies below what was observed, estimate={self.estimate!r}."

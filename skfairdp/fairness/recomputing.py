@@ -18,7 +18,7 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_gap_upper_bound,
     private_rate_intervals,
 )
-from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.bounds.smoothing import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.derivation import ANSWERED, Derivation, level_of_one
@@ -103,15 +103,11 @@ def _exact(claim: FairnessGuarantee, level: float) -> float:
 
 
 def _hoeffding(claim: FairnessGuarantee, level: float) -> float:
-    hits, rows = _plain_counts(claim)
-    return float(gap_upper_bound(hits, rows, confidence_level=level, bound="difference"))
+    return float(score_gap_upper_bound(*_plain_counts(claim), confidence_level=level))
 
 
-def _noisy_counts(
-    claim: FairnessGuarantee, level: float, *, epsilon: float, public_sizes: bool, terms: Any
-) -> float:
-    cells = _noisy_cells(claim, public_sizes, terms)
-    return private_gap_upper_bound(cells, epsilon, confidence_level=level)
+def _noisy_counts(claim: FairnessGuarantee, level: float, *, epsilon: float, **of: Any) -> float:
+    return private_gap_upper_bound(_noisy_cells(claim, **of), epsilon, confidence_level=level)
 
 
 def _noisy_cells(claim: FairnessGuarantee, public_sizes: bool, terms: Any) -> NoisyCells:
@@ -122,11 +118,11 @@ def _noisy_cells(claim: FairnessGuarantee, public_sizes: bool, terms: Any) -> No
     if summed.shape != (len(hits), 2) or np.any(summed < 1):
         raise ValueError("'terms' must hold two numbers of noise terms for every stratum")
     if not public_sizes:
-        return NoisyCells(_whole(hits), _whole(rows - hits), summed[:, 0], summed[:, 1])
+        return NoisyCells(_whole(hits), _whole(rows - hits), *summed.T)
     # With known rows only the difference of the two noisy counts is used, and it is stored.
     contrast = _whole(2.0 * hits - rows)
-    sizes = _whole(rows)
-    return NoisyCells(contrast, np.zeros_like(contrast), summed[:, 0], summed[:, 1], sizes)
+    nothing = np.zeros_like(contrast)
+    return NoisyCells(contrast, nothing, summed[:, 0], summed[:, 1], _whole(rows))
 
 
 def _own_models(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -18,7 +19,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
-from skfairdp.privacy.sizes import Sizes
+from skfairdp.privacy.sizes import Sizes, check_delta
 
 ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public
 
@@ -60,6 +61,10 @@ class BudgetedClassifier(PrivateClassifier):
         """What the guarantee rests on beside the usual."""
         return ()
 
+    def _assumed_at_last(self) -> tuple[str, ...]:
+        """What is said after all else, where nothing is promised too."""
+        return ()
+
     @property
     def _free(self) -> bool:
         """Whether this is a run without noise, for comparison."""
@@ -93,26 +98,37 @@ class BudgetedClassifier(PrivateClassifier):
             )
         return noise_multiplier_for(budget, self.delta, lambda sigma: self._plan(sizes, sigma))
 
+    def _planned(self, sizes: Sizes) -> tuple[float, Plan]:
+        """Noise multiplier and plan of a fit, for sizes that it can protect."""
+        check_delta(self.delta, sizes.total)
+        multiplier = self._calibrate(sizes)
+        plan = self._plan(sizes, multiplier)
+        sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
+        return multiplier, plan
+
     def _guarantee(
         self, plan: Plan, noise: NoiseSource, groups: Groups | None
     ) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
         unit, also = self._unit, self._also_assumed()
-        if noise.reproducible:
-            relation = plan.adjacency if unit == ATTRIBUTE else "zero-out"
-            return PrivacyGuarantee.void(seed_known(), adjacency=relation, protects=unit)
         named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
         said = noise_text(noise, exact=plan.exact_noise)
-        if unit == ATTRIBUTE:
-            assumed = of_attribute(PROTECTS[unit], said, groups=named, also=also)
+        if noise.reproducible:
+            relation = plan.adjacency if unit == ATTRIBUTE else "zero-out"
+            stated = PrivacyGuarantee.void(seed_known(), adjacency=relation, protects=unit)
         else:
-            assumed = of_training(
-                said,
-                labels=self.classes is not None,
-                groups=None if groups is None else named,
-                also=also,
-                persons=unit == "person",
-            )
-        budget = self.epsilon if self.noise_multiplier is None else None
-        return guarantee(plan, protects=unit, budget=budget, assumptions=assumed)
+            if unit == ATTRIBUTE:
+                assumed = of_attribute(PROTECTS[unit], said, groups=named, also=also)
+            else:
+                assumed = of_training(
+                    said,
+                    labels=self.classes is not None,
+                    groups=None if groups is None else named,
+                    also=also,
+                    persons=unit == "person",
+                )
+            budget = self.epsilon if self.noise_multiplier is None else None
+            stated = guarantee(plan, protects=unit, budget=budget, assumptions=assumed)
+        last = self._assumed_at_last()
+        return replace(stated, assumptions=(*stated.assumptions, *last)) if last else stated

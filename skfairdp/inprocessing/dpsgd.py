@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from skfairdp.assumptions import PARITY_ROWS
 from skfairdp.engine.nets import PreparedNet
-from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.parameters import Kind
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import Sizes
 
 
 class DPSGDClassifier(GradientClassifier):
@@ -54,19 +48,6 @@ class DPSGDClassifier(GradientClassifier):
     _in_parts = True
     _parameters = {"public_parity": (Kind((PublicParity,), "a PublicParity"), NONE)}
 
-    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        return Sizes.of_all(n, self.dataset_size)
-
-    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        return sizes.descent(
-            batch_size=self.batch_size,
-            max_epochs=self.max_epochs,
-            max_grad_norm=self.max_grad_norm,
-            noise_multiplier=noise_multiplier,
-            delta=self.delta,
-            exact_noise=self.exact_noise,
-        )
-
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         super()._check_net(prepared, plan, row_shape)
         if self.public_parity is not None:
@@ -77,10 +58,5 @@ class DPSGDClassifier(GradientClassifier):
         adjust = None if parity is None else parity.bind(run.prepared, run.release.row_shape)
         run.descend(adjust_gradient=adjust)
 
-    def _guarantee(
-        self, plan: Plan, noise: NoiseSource, groups: Groups | None
-    ) -> PrivacyGuarantee | None:
-        stated = super()._guarantee(plan, noise, groups)
-        if stated is None or self.public_parity is None:
-            return stated
-        return dataclasses.replace(stated, assumptions=(*stated.assumptions, PARITY_ROWS))
+    def _assumed_at_last(self) -> tuple[str, ...]:
+        return () if self.public_parity is None else (PARITY_ROWS,)

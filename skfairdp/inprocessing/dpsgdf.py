@@ -13,7 +13,7 @@ from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.parameters import POSITIVE, Number
 from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size
+from skfairdp.privacy.sizes import Sizes
 
 
 class DPSGDFClassifier(GroupedClassifier):
@@ -75,7 +75,7 @@ class DPSGDFClassifier(GroupedClassifier):
     clip_norms_: dict[Any, float] = field(init=False)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        size = expected_batch_size(self.batch_size, sizes.total)
+        size = self._batch_size(sizes.total)
         counts = Block(
             name="long and other gradients",
             max_norm=1.0,

@@ -1,4 +1,14 @@
-"""DP-FERMI: private descent and ascent on loss plus dependence on the group."""
+"""DP-FERMI: private descent and ascent on loss plus dependence on the group.
+
+Dependence is the exponential Renyi mutual information. For soft predictions p and the share P_r of
+group r,
+
+    psi_i(W) = sum_j p_ij (2 W[s_i, j] / sqrt(P_{s_i}) - sum_r W[r, j]**2) - 1
+
+is concave in W, and the largest mean over records is the chi-square divergence of (group,
+prediction) from independence (``docs/theory/group_gradients.md``). Under equalized odds there is
+one W for each label, and shares are those within the label.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +20,97 @@ import torch
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
-from skfairdp.engine.release import Rows
+from skfairdp.engine.release import Rows, Statistic
 from skfairdp.fairness.groups import Groups
-from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
+from skfairdp.inprocessing.rates.constraints import Floats
+from skfairdp.inprocessing.rates.objective import SoftCosts, soft_predictions
 from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.plan import CountRelease, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size
+from skfairdp.privacy.sizes import Sizes
 
 # A group below this share of the rows is weighted as if it had so much: its records'
 # gradients would be longer than any clip norm of use.
 SMALLEST_SHARE = 0.01
+
+
+class DualMatrix:
+    """W, and what follows from it for records of each cell.
+
+    Cells are (group, stratum) pairs, position ``group * n_strata + stratum``; without
+    labels there is one stratum. W starts where a prediction that does not depend on the
+    group has it: ``sqrt(P_r)`` in every column, which makes psi zero.
+
+    `shares` (n_groups, n_strata): public or released, of each group in each stratum. `max_norm`:
+    largest Frobenius norm of the W of a stratum. `W` (n_strata, n_groups, n_classes).
+    """
+
+    def __init__(self, shares: Floats, n_classes: int, max_norm: float) -> None:
+        self._scales = 1.0 / np.sqrt(shares)
+        self._max_norm = max_norm
+        start = np.repeat(np.sqrt(shares).T[:, :, None], n_classes, axis=2)
+        self.W = self._projected(start)
+
+    def coefficients(self) -> Floats:
+        """Cost of a unit of soft prediction, shape (n_groups, n_strata, n_classes).
+
+        psi of a record of the cell is their product with its soft predictions, minus 1.
+        """
+        own = 2.0 * self.W.transpose(1, 0, 2) * self._scales[:, :, None]
+        return np.asarray(own - (self.W**2).sum(axis=1)[None])
+
+    def slopes(self) -> Floats:
+        """Derivative of psi by W per unit of soft prediction, (n_groups, n_strata, *W.shape).
+
+        A record's derivative by ``W[y, r, j]`` is the entry of its cell times its soft
+        prediction of j.
+        """
+        n_strata, n_groups, n_classes = self.W.shape
+        slopes = np.zeros((n_groups, n_strata, n_strata, n_groups, n_classes))
+        group, stratum = np.ogrid[:n_groups, :n_strata]
+        slopes[group, stratum, stratum] = -2.0 * self.W
+        slopes[group, stratum, stratum, group] += 2.0 * self._scales[:, :, None]
+        return slopes
+
+    def ascend(self, gradient: Floats, rate: float) -> None:
+        """Move W along a released gradient, flat, then back into its ball."""
+        self.W = self._projected(self.W + rate * gradient.reshape(self.W.shape))
+
+    def _projected(self, W: Floats) -> Floats:
+        norms = np.linalg.norm(W, axis=(1, 2), keepdims=True)
+        return np.asarray(W * np.minimum(1.0, self._max_norm / norms.clip(1e-300)))
+
+
+class ErmiObjective(SoftCosts):
+    """Loss of a record plus ``weight * psi``, and the gradient of psi as a statistic.
+
+    Targets are the label and the cell of each record.
+    """
+
+    def __init__(
+        self, base: Objective, n_groups: int, n_strata: int, n_classes: int, weight: float
+    ) -> None:
+        super().__init__(base, base, (n_groups, n_strata, n_classes), 1.0)
+        self.shape = (n_groups, n_strata, n_classes)
+        self._weight = weight
+        size = n_strata * n_groups * n_classes
+        self._slopes = torch.zeros(n_groups * n_strata, size // n_classes, n_classes)
+        self.statistic = Statistic(size, self._dual_gradients)
+
+    def follow(self, dual: DualMatrix, like: Tensor) -> None:
+        """Take over the present W, in dtype and on the device of `like`."""
+        self.set_coefficients(self._weight * dual.coefficients(), like)
+        n_groups, n_strata, n_classes = self.shape
+        slopes = dual.slopes().reshape(n_groups * n_strata, -1, n_classes)
+        self._slopes = torch.from_numpy(slopes).to(like)
+
+    def _dual_gradients(self, output: Tensor, *targets: Tensor) -> Tensor:
+        """Derivative of every record's psi by W, shape (B, m)."""
+        soft = soft_predictions(output, self._kind, 1.0)
+        slopes = self._slopes.index_select(0, targets[1])
+        return (slopes * soft.unsqueeze(1)).flatten(1)
 
 
 class DPFermiClassifier(GroupedClassifier):
@@ -131,7 +219,7 @@ class DPFermiClassifier(GroupedClassifier):
             dual_clip = float(self.max_dual_grad_norm)
         segment = sizes.batches(
             self.max_epochs,
-            expected_batch_size(self.batch_size, sizes.total),
+            self._batch_size(sizes.total),
             ("gradient", clip, noise_multiplier * clip),
             ("gradient of W", dual_clip, noise_multiplier * self.dual_noise_ratio * dual_clip),
         )

@@ -36,15 +36,16 @@ from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import Sizes, check_delta
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.rows import check_features, check_rows
 
 
 class GradientClassifier(BudgetedClassifier):
     """Template of a classifier trained by noisy clipped gradients.
 
-    A mechanism says how sizes become cells (`_sizes`), what its plan looks like for
-    a noise multiplier (`_plan`) and what it does with the releases (`_train`).
+    A mechanism says how sizes become cells (`_sizes`: all records are one), what its plan looks
+    like for a noise multiplier (`_plan`: noisy mean gradients in passes over all records) and what
+    it does with the releases (`_train`: takes the net's steps).
 
     Parameters
     ----------
@@ -90,6 +91,8 @@ class GradientClassifier(BudgetedClassifier):
 
     _plans_ahead = True
     _takes_persons = True
+    _n_logits: ClassVar[int | None] = None  # of a net, where they are not those of the classes
+    _auto_batch: ClassVar[tuple[int, int]] = (256, 10)  # min(256, ceil(n / 10))
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
@@ -103,23 +106,32 @@ class GradientClassifier(BudgetedClassifier):
     module_: nn.Module = field(init=False)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        raise NotImplementedError
+        return Sizes.of_all(n, self.dataset_size)
+
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        return sizes.descent(
+            batch_size=self._batch_size(sizes.total),
+            max_epochs=self.max_epochs,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            delta=self.delta,
+            exact_noise=self.exact_noise,
+        )
+
+    def _batch_size(self, n: int) -> int:
+        """Expected records of a batch."""
+        return expected_batch_size(self.batch_size, n, *self._auto_batch)
 
     def _train(self, run: Run) -> None:
-        raise NotImplementedError
-
-    @property
-    def _n_logits(self) -> int | None:
-        """Number of outputs, where it is not that of the classes."""
-        return None
+        run.descend()
 
     def _rows_beside(self, n: int) -> int:
         """Number of public rows that may join the batch of a step."""
         return 0
 
     def _net(self) -> Any:
-        """Net that is trained; None stands for `default_net`."""
-        return self.net
+        """Net that is trained."""
+        return self._default_of("net") if self.net is None else self.net
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         """Loss of each record, from the output and what `_targets` gives.
@@ -134,7 +146,9 @@ class GradientClassifier(BudgetedClassifier):
 
     def _cells(self, plan: Plan, groups: Groups | None) -> np.ndarray | None:
         """Cell of each row, negative for one that contributes nothing; None: all in one."""
-        return groups.codes if groups is not None and plan.cells == groups.labels else None
+        if groups is None or plan.cells == groups.labels:
+            return None if groups is None else groups.codes
+        return np.minimum(groups.codes, 0).astype(np.int8)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if sensitive_features is None:
@@ -201,11 +215,7 @@ class GradientClassifier(BudgetedClassifier):
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
         sizes = processes.first(self._sizes(groups_of_records(groups, persons), n, noise))
-        check_delta(self.delta, sizes.total)
-        multiplier = self._calibrate(sizes)
-        plan = self._plan(sizes, multiplier)
-        sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
-
+        multiplier, plan = self._planned(sizes)
         prepared = prepare_net(
             self._net(),
             n_features=int(np.prod(X.shape[1:])),

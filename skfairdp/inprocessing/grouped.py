@@ -39,19 +39,39 @@ class SizedByGroup(BudgetedClassifier):
                 "Set 'group_sizes' (declared) or 'group_sizes_epsilon' (bought), not both."
             )
 
-    def _settled_sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
+        """Sort rows into the groups that were declared with their sizes, or that occur."""
+        if sensitive_features is None:
+            if self.group_sizes is not None:
+                raise ValueError("'group_sizes' is set, but fit got sensitive_features=None.")
+            return None
+        if self.group_sizes is not None:
+            labels = tuple(check_group_sizes(self.group_sizes))
+            return encode_groups(sensitive_features, n_rows=n, labels=labels, on_unknown="drop")
+        groups = encode_groups(sensitive_features, n_rows=n)
+        if len(groups.labels) < 2:
+            raise ValueError(
+                "'sensitive_features' must hold at least two groups; got one. Pass None to train "
+                "without groups."
+            )
+        return groups
+
+    def _declared_sizes(self) -> dict[Any, int]:
+        """Check the declared sizes against the declared total."""
+        sizes = check_group_sizes(self.group_sizes or {})
+        total = sum(sizes.values())
+        if self.dataset_size not in (None, total):
+            raise ValueError(
+                f"'dataset_size' = {self.dataset_size} must be the sum of 'group_sizes', {total}."
+            )
+        return sizes
+
+    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         """Settle the public sizes: declared, bought (and charged), or read off the rows."""
         if groups is None:
             return Sizes.of_all(n, self.dataset_size)
         if self.group_sizes is not None:
-            sizes = check_group_sizes(self.group_sizes)
-            counts = tuple(sizes[label] for label in groups.labels)
-            if self.dataset_size not in (None, sum(counts)):
-                raise ValueError(
-                    f"'dataset_size' = {self.dataset_size} must be the sum of 'group_sizes', "
-                    f"{sum(counts)}."
-                )
-            return Sizes(groups.labels, counts, "add-remove")
+            return Sizes(groups.labels, tuple(self._declared_sizes().values()), "add-remove")
         if self.dataset_size is not None:
             raise ValueError(
                 f"'dataset_size' = {self.dataset_size} declares no size of a group; with "
@@ -61,15 +81,11 @@ class SizedByGroup(BudgetedClassifier):
         price = self.group_sizes_epsilon
         if price is None or self._free:  # without protection sizes are exact
             return Sizes(groups.labels, tuple(groups.counts.tolist()), "zero-out")
+        stated = budget_guarantee(
+            self.epsilon, self.delta, reproducible=noise.reproducible, protects=self._unit
+        )
+        self._charge(stated)  # for the whole fit, as its plan is made from what is bought
         return noisy_sizes(groups.counts, groups.labels, price, noise)
-
-    def _buy_sizes(self, groups: Groups | None, noise: NoiseSource) -> None:
-        """Charge the whole fit, where the sizes that its plan is made from are bought first."""
-        if self.group_sizes_epsilon is not None and groups is not None:
-            stated = budget_guarantee(
-                self.epsilon, self.delta, reproducible=noise.reproducible, protects=self._unit
-            )
-            self._charge(stated)
 
 
 class GroupedClassifier(SizedByGroup, GradientClassifier):
@@ -89,30 +105,3 @@ class GroupedClassifier(SizedByGroup, GradientClassifier):
     dataset_size: int | None = None
 
     _needs_groups = "its sums are sampled, clipped or weighted by group"
-
-    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
-        return declared_groups(sensitive_features, n, self.group_sizes)
-
-    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        self._buy_sizes(groups, noise)
-        return self._settled_sizes(groups, n, noise)
-
-
-def declared_groups(
-    sensitive_features: Any, n: int, group_sizes: Mapping[Any, int] | None
-) -> Groups | None:
-    """Sort rows into the groups that were declared with their sizes, or that occur."""
-    if sensitive_features is None:
-        if group_sizes is not None:
-            raise ValueError("'group_sizes' is set, but fit got sensitive_features=None.")
-        return None
-    if group_sizes is not None:
-        labels = tuple(check_group_sizes(group_sizes))
-        return encode_groups(sensitive_features, n_rows=n, labels=labels, on_unknown="drop")
-    groups = encode_groups(sensitive_features, n_rows=n)
-    if len(groups.labels) < 2:
-        raise ValueError(
-            "'sensitive_features' must hold at least two groups; got one. Pass None to train "
-            "without groups."
-        )
-    return groups

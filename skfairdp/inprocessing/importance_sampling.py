@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.sizes import Sizes, steps_for
 
 
 class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
@@ -57,7 +56,7 @@ class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
     _in_parts = True
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        batch_size = expected_batch_size(self.batch_size, sizes.total)
+        batch_size = self._batch_size(sizes.total)
         drawn, n_groups = batch_size / sizes.total * sizes.total, len(sizes.cells)
         of_group = tuple(min(1.0, drawn / (n_groups * count)) for count in sizes.counts)
         expected = tuple(r * count for r, count in zip(of_group, sizes.counts, strict=True))
@@ -67,6 +66,3 @@ class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
         steps = steps_for(self.max_epochs, sizes.total, batch_size)
         segment = Segment(steps=steps, rates=of_group, expected_sizes=expected, blocks=(block,))
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
-
-    def _train(self, run: Run) -> None:
-        run.descend()

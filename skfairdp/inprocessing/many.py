@@ -29,7 +29,6 @@ from skfairdp.parameters import check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import check_delta
 
 # Parameters that no plan and no guarantee is made from.
 _NOT_PLANNED = {"net", "random_state", "learning_rate_schedule", "progress", "ledger"}
@@ -185,11 +184,7 @@ class _Together(ExitStack):
             parameters = model.get_params(deep=False).items()
             key = repr([(n, v) for n, v in parameters if n not in _NOT_PLANNED])
             if key not in known:
-                sizes = model._sizes(groups, self._n_rows, noise)
-                check_delta(model.delta, sizes.total)
-                multiplier = model._calibrate(sizes)
-                own = model._plan(sizes, multiplier)
-                sizes.check(own, delta=model.delta, exact_noise=model.exact_noise)
+                multiplier, own = model._planned(model._sizes(groups, self._n_rows, noise))
                 refuse_unbounded(own.segments[0], self._n_rows)
                 own.check_exact_noise(prepared.flat.vector.numel())
                 known[key] = own, multiplier, model._guarantee(own, noise, groups)

@@ -39,21 +39,18 @@ class Run:
     progress: Progress
     steps_per_epoch: int
 
-    def descend(self, segments: Sequence[Segment] | None = None, **options: Any) -> None:
+    def descend(self, segments: Sequence[Segment] | None = None, **options: Any) -> bool:
         """Run planned steps, by default all, with the net's optimizer and learning rates.
 
-        `options` are those of `skfairdp.engine.training.run_segment`.
+        `options` are those of `skfairdp.engine.training.run_segment`. Result: whether all were
+        done.
         """
         optimizer = self.prepared.optimizer()
-        for segment in self.plan.segments if segments is None else segments:
-            run_segment(
-                segment,
-                self.release,
-                optimizer,
-                progress=self.progress,
-                learning_rate=self.learning_rates.__getitem__,
-                **options,
-            )
+        options |= {"progress": self.progress, "learning_rate": self.learning_rates.__getitem__}
+        return all(
+            run_segment(segment, self.release, optimizer, **options)
+            for segment in (self.plan.segments if segments is None else segments)
+        )
 
 
 def refuse_idle_optimizer(prepared: PreparedNet) -> None:

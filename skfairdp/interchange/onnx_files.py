@@ -13,7 +13,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from skfairdp.certificate import Certificate
+from skfairdp.certificate import Certificate, certify
 from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.inprocessing.gradient import GradientClassifier
@@ -31,8 +31,8 @@ def save_onnx(
     The file has one input, ``X`` (float32, any number of rows of the features that the
     estimator itself gets), and two outputs: ``place`` (int64, shape (n,)), the place of the
     predicted class among the classes, and ``probabilities`` (float64, shape (n, n_classes)).
-    Its metadata hold ``classes`` (JSON), ``privacy`` (the guarantee in words) and, with a
-    certificate, ``certificate`` (JSON) and ``model_digest``. Steps of a pipeline before the
+    Its metadata hold ``classes`` (JSON), ``privacy`` (the certificate's sentence),
+    ``certificate`` (JSON) and ``model_digest``. Steps of a pipeline before the
     estimator are not part of it: export or repeat them where the file is run.
 
     Parameters
@@ -44,7 +44,7 @@ def save_onnx(
     path : str or path
         File to write.
     certificate : Certificate, optional
-        Of this very model.
+        Of this very model. None: what it claims without rows, which is privacy.
 
     Raises
     ------
@@ -53,8 +53,8 @@ def save_onnx(
     TypeError
         For a model that does not answer by a single net.
     ValueError
-        For a model that was changed after its fit, a certificate of another model, or a net
-        that torch's exporter does not take, such as one of images. Nothing is written.
+        For a certificate of another model, or a net that torch's exporter does not take, such as
+        one of images. Nothing is written.
 
     Notes
     -----
@@ -67,12 +67,9 @@ def save_onnx(
     >>> save_onnx(model, "model.onnx", certificate=certificate)  # doctest: +SKIP
     """
     answer = _answer(model)
-    if changed := model._changed_since_fit():
-        raise ValueError(
-            f"'model' was changed after its fit ({'; '.join(changed)}), and what was promised is "
-            "about what the fit left: fit it again, or undo the change."
-        )
-    if certificate is not None and not certificate.verify(model):
+    if certificate is None:
+        certificate = certify(model)
+    elif not certificate.verify(model):
         raise ValueError(
             "'certificate' is not that of 'model', or speaks of other weights: pass the one that "
             "certify() returned for this fitted model, without a pipeline around it."
@@ -97,14 +94,16 @@ def save_onnx(
             )
         except torch.onnx.OnnxExporterError as error:
             raise ValueError(
-                "The net of 'model' cannot be written: torch's exporter does not take it for rows "
-                f"of {model.n_features_in_} numbers. Nets of images, and forward passes that "
-                "decide by values, are not covered."
+                f"For rows of {model.n_features_in_} numbers the net of 'model' cannot be written: "
+                "torch's exporter does not take it, nor nets of images, or that decide by values."
             ) from error
     assert program is not None  # the old exporter alone returns nothing
-    facts = {"classes": json.dumps(model.classes_.tolist()), "privacy": str(model.privacy_)}
-    if certificate is not None:
-        facts |= {"certificate": certificate.to_json(), "model_digest": certificate.model_digest}
+    facts = {
+        "classes": json.dumps(model.classes_.tolist()),
+        "privacy": certificate.sentence,
+        "certificate": certificate.to_json(),
+        "model_digest": certificate.model_digest,
+    }
     functions = (function.all_nodes() for function in program.model.functions.values())
     for node in chain(program.model.graph.all_nodes(), *functions):
         node.metadata_props.clear()  # where on this machine the code lies that made it
@@ -121,8 +120,7 @@ def _answer(model: Any) -> nn.Module:
     if any(getattr(kind, n, None) is not getattr(GradientClassifier, n) for n in _OF_NETS):
         raise TypeError(
             f"'model' is a {kind.__name__}, whose answers are not those of one net. Pass a fitted "
-            "classifier that learns by gradients, such as FairPathClassifier or DPSGDClassifier; "
-            "of a pipeline, its last step."
+            "classifier that learns by gradients, such as DPSGDClassifier; of a pipeline the last."
         )
     return _Answer(model.module_, model.link_).eval()
 

@@ -161,15 +161,14 @@ def fairness_report(
             f"shape {scores.shape}. Of predict_proba pass the column of that label."
         )
 
-    def rates(rows: NDArray[np.bool_], y_score: NDArray | None) -> pd.DataFrame:
-        own = None if y_score is None else y_score[rows]
-        labels = truth[rows], guess[rows]
-        return _table(*labels, groups.codes[rows], len(groups.labels), pos_label, own)
-
+    rows = pd.DataFrame({"own": truth == pos_label, "chosen": guess == pos_label}).astype(int)
+    rows = rows.assign(right=truth == guess, group=groups.codes, score=scores)[kept]
     if abstention_label is None:
-        table = rates(kept, scores)
+        table = _table(rows, len(groups.labels), scores is not None)
     else:
-        answered, among_all = rates(kept & (guess != abstention_label), scores), rates(kept, None)
+        given_answers = rows[guess[kept] != abstention_label]
+        answered = _table(given_answers, len(groups.labels), scores is not None)
+        among_all = _table(rows, len(groups.labels), False)
         asked, given = among_all.pop("count"), answered.pop("count")
         coverage = given / asked.where(asked > 0)
         counted = pd.DataFrame({"count": asked, "answered": given, "coverage": coverage})
@@ -205,15 +204,8 @@ def _notions(rates: pd.DataFrame, suffix: str) -> dict[str, float]:
     }
 
 
-def _table(
-    truth: NDArray,
-    guess: NDArray,
-    codes: NDArray[np.int64],
-    n_groups: int,
-    pos_label: Hashable,
-    y_score: NDArray[np.float64] | None,
-) -> pd.DataFrame:
-    own, chosen = (truth == pos_label).astype(int), (guess == pos_label).astype(int)
+def _table(rows: pd.DataFrame, n_groups: int, scored: bool) -> pd.DataFrame:
+    """Rates by group, of labels and predictions as 0 and 1, and of all rows at the end."""
     recall = partial(recall_score, zero_division=np.nan)  # where fairlearn would say 0 for 0 of 0
     metrics: dict[str, Callable[..., float]] = {
         "count": count,
@@ -222,15 +214,16 @@ def _table(
         "true_positive_rate": recall,
         "false_positive_rate": lambda own, chosen: recall(1 - own, chosen),
     }
-    sample_params = {"accuracy": {"right": truth == guess}}
-    if y_score is not None:
+    sample_params = {"accuracy": {"right": rows["right"]}}
+    if scored:
         metrics["roc_auc"] = _roc_auc
-        sample_params["roc_auc"] = {"y_score": y_score}
-    if len(truth) == 0:  # every row of every group was refused
+        sample_params["roc_auc"] = {"y_score": rows["score"]}
+    if len(rows) == 0:  # every row of every group was refused
         table = pd.DataFrame(math.nan, index=range(n_groups + 1), columns=list(metrics))
     else:
         given: dict[str, Any] = {"metrics": metrics, "sample_params": sample_params}
-        frame = MetricFrame(y_true=own, y_pred=chosen, sensitive_features=codes, **given)
+        labels = {"y_true": rows["own"], "y_pred": rows["chosen"]}
+        frame = MetricFrame(**labels, sensitive_features=rows["group"], **given)
         by_group = frame.by_group.reindex(range(n_groups))
         table = pd.concat([by_group, frame.overall.to_frame().T], ignore_index=True)
     return table.astype(float).fillna({"count": 0.0}).astype({"count": int})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from dp_accounting.dp_event import ComposedDpEvent, DpEvent
@@ -112,20 +113,17 @@ def search_budget(
     """Calibrate one run of the reference candidate so that a search costs at most a target."""
     adjacency = make_plan(1.0).adjacency
 
-    def excess_of(target: float, orders: NDArray[np.float64]) -> Callable[[float], float]:
-        def excess(log_multiplier: float) -> float:
-            one_run = curve(covering_event(make_plan(math.exp(log_multiplier))), orders)
-            total = compute_epsilon(orders, selected_curve(one_run, runs, orders), delta)[0]
-            return math.log(max(total, 1e-300) / target)
-
-        return excess
+    def excess(target: float, orders: NDArray[np.float64], log_multiplier: float) -> float:
+        one_run = curve(covering_event(make_plan(math.exp(log_multiplier))), orders)
+        total = compute_epsilon(orders, selected_curve(one_run, runs, orders), delta)[0]
+        return math.log(max(total, 1e-300) / target)
 
     subject = f"a search with n_iter={runs.mean:g} at epsilon={epsilon:g} and delta={delta:g}"
-    enough = _smallest(excess_of(epsilon, WHOLE_ORDERS), subject)
+    enough = _smallest(partial(excess, epsilon, WHOLE_ORDERS), subject)
     target = epsilon
     while True:
         # All orders need a little less noise than the whole ones, and take longer.
-        multiplier = _smallest(excess_of(target, ORDERS), subject, 0.8 * enough, enough)
+        multiplier = _smallest(partial(excess, target, ORDERS), subject, 0.8 * enough, enough)
         event, failure = without_failures(covering_event(make_plan(multiplier)))
         if failure > 0.0:
             event = ComposedDpEvent((event, FailureDpEvent(max(failure, ROOM))))

@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from dp_accounting.dp_event import (
-    DpEvent,
-    GaussianDpEvent,
-    NoOpDpEvent,
-    PoissonSampledDpEvent,
-    RepeatAndSelectDpEvent,
-    ZCDpEvent,
-)
+from dp_accounting import dp_event
+from dp_accounting.dp_event import DpEvent
 from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 from numpy.typing import NDArray
 from scipy.optimize import brentq
@@ -101,7 +95,7 @@ class NumberOfRuns:
 
     def event(self, one_run: DpEvent) -> DpEvent:
         """What the whole search releases, where one run covers any (model, noisy score)."""
-        return RepeatAndSelectDpEvent(one_run, float(self.mean), float(self.shape))
+        return dp_event.RepeatAndSelectDpEvent(one_run, float(self.mean), float(self.shape))
 
 
 def curve(event: DpEvent, orders: NDArray[np.float64] = ORDERS) -> NDArray[np.float64]:
@@ -114,14 +108,14 @@ def curve(event: DpEvent, orders: NDArray[np.float64] = ORDERS) -> NDArray[np.fl
 
 def _of_one(part: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     match part:
-        case NoOpDpEvent():
+        case dp_event.NoOpDpEvent():
             return np.zeros(len(orders))
-        case ZCDpEvent(xi=xi, rho=rho):
+        case dp_event.ZCDpEvent(xi=xi, rho=rho):
             return xi + rho * orders
-        case GaussianDpEvent(noise_multiplier=sigma):
+        case dp_event.GaussianDpEvent(noise_multiplier=sigma):
             return orders / (2.0 * sigma**2)
-        case PoissonSampledDpEvent(
-            sampling_probability=rate, event=GaussianDpEvent(noise_multiplier=sigma)
+        case dp_event.PoissonSampledDpEvent(
+            sampling_probability=rate, event=dp_event.GaussianDpEvent(noise_multiplier=sigma)
         ):
             return _sampled_gaussian(rate, sigma, tuple(orders.tolist()))
     raise ValueError(

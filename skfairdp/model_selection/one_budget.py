@@ -17,7 +17,6 @@ from skfairdp.parameters import PROBABILITY, Number, check_arguments
 from skfairdp.persons import encode_persons
 from skfairdp.preprocessing import PrivateTableEncoder
 from skfairdp.privacy.accounting.plan_cost import compose
-from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import covered
 
 # A total from this share of the budget on is near enough.
@@ -121,7 +120,10 @@ def fit_within(
     share, most = epsilon * math.sqrt(1.0 - table_share**2), epsilon
     for _ in range(_MOST_TRIES):
         model.set_params(epsilon=share)
-        total = _total(spent, model._quote(rows, y, sensitive_features, **whose))
+        stated = model._quote(rows, y, sensitive_features, **whose)
+        if spent is None or stated is None or stated.protects != spent.protects:
+            raise ValueError(_NO_TOTAL)
+        total = compose(covered([spent, stated], stated.adjacency, stated.protects)).epsilon
         if _NEAR * epsilon <= total <= epsilon:
             break
         most = share if total > epsilon else most
@@ -142,9 +144,3 @@ def _check_people(final: Any, n: int, y: Any, sensitive_features: Any, person_id
     persons = None if person_ids is None else encode_persons(person_ids, n)
     if sensitive_features is not None and hasattr(final, "_encode_groups"):
         groups_of_records(final._encode_groups(sensitive_features, n), persons)
-
-
-def _total(spent: PrivacyGuarantee | None, stated: PrivacyGuarantee | None) -> float:
-    if spent is None or stated is None or stated.protects != spent.protects:
-        raise ValueError(_NO_TOTAL)
-    return compose(covered([spent, stated], stated.adjacency, stated.protects)).epsilon

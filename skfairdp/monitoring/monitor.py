@@ -17,7 +17,7 @@ from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import json_label
 from skfairdp.fairness.notions import get_notion
-from skfairdp.monitoring.pairs import Levels, PairState, bounds, first_states, states_of
+from skfairdp.monitoring.evidence import Levels, PairState, bounds, first_states, states_of
 from skfairdp.monitoring.readings import EVENTS, Readings, labels_of
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
 from skfairdp.monitoring.waiting import Rows, binary, settled, take_labels, wait

@@ -16,8 +16,14 @@ from skfairdp.fairness.guarantee import label_from_json
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.smallest_gap import SmallestGap, certifiable, smallest_gap
 from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
-from skfairdp.monitoring.evidence import NoisyEvidence, PairedEvidence, upper_limit
-from skfairdp.monitoring.pairs import bounds, noise_terms, states_of
+from skfairdp.monitoring.evidence import (
+    NoisyEvidence,
+    PairedEvidence,
+    bounds,
+    noise_terms,
+    states_of,
+    upper_limit,
+)
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
 from skfairdp.parameters import COUNT, Number, check_arguments
 from skfairdp.privacy.ledger import PrivacyLedger

@@ -43,10 +43,7 @@ class MemoryStore:
 
 
 class FileStore:
-    """The same in a file, where a change is one transaction.
-
-    `document`: for a new file; without one the file must be there, and nothing is written.
-    """
+    """The same in a file, a change in one transaction; without `document` it must be there."""
 
     def __init__(self, path: str | os.PathLike[str], document: Document | None = None) -> None:
         self._path = Path(path).expanduser().absolute()

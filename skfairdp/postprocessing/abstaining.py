@@ -284,7 +284,6 @@ class AbstainingClassifier(PrivateClassifier):
         return [replace(claim, assumptions=tuple(texts))]
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether the classes are known."""
         return "classes_" in vars(self)
 
     def _digest_state(self) -> dict[str, Any]:
@@ -294,7 +293,6 @@ class AbstainingClassifier(PrivateClassifier):
         return state
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn: like the one inside."""
         tags = super().__sklearn_tags__()
         if not hasattr(self.estimator, "__sklearn_tags__"):
             return tags  # fit says what is wrong with it

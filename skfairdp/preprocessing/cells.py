@@ -65,12 +65,9 @@ def distinct_cells(values: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
         codes, distinct = factorized(values)
         return np.maximum(codes, -1), distinct
     # Equal values of different kinds, such as 1 and Decimal(1), would be read as the first.
-    there = np.array([not _is_missing(value) for value in values], dtype=bool)
+    missing = (v.is_nan() if isinstance(v, Decimal) else pd.isna(v) is True for v in values)
+    there = ~np.fromiter(missing, dtype=bool, count=len(values))
     return np.where(there, np.cumsum(there) - 1, -1), list(values[there])
-
-
-def _is_missing(value: Any) -> bool:
-    return value.is_nan() if isinstance(value, Decimal) else pd.isna(value) is True
 
 
 def _read(value: Any) -> tuple[float, str | None]:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
 
 from skfairdp.parameters import WithParameters, check_parameters, is_missing
 from skfairdp.protocol import Certifiable
@@ -71,11 +70,6 @@ class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):
     def _check(self, X: Any) -> None:
         """Refuse wrong declarations, and rows that `transform` would refuse."""
         raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = True
-        return tags
 
 
 def column_names(X: Any) -> list[Hashable]:

@@ -103,10 +103,8 @@ def _of_interval(interval: pd.Interval, show: Callable[[float], str]) -> str:
     # What is above 0 and at most so large counts as 0.
     below = "<= 0" if 0.0 < high < _ZERO else f"< {show(high)}"
     above = "> 0" if 0.0 < low < _ZERO else f">= {show(low)}"
-    return (
-        " and ".join(text for end, text in ((low, above), (high, below)) if math.isfinite(end))
-        or "a number"
-    )
+    ends = (text for end, text in ((low, above), (high, below)) if math.isfinite(end))
+    return " and ".join(ends) or "a number"
 
 
 def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float64], list[str]]:
@@ -193,5 +191,4 @@ class LevelsMixin(TransformerMixin):
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []
-        tags.requires_fit = True
         return tags

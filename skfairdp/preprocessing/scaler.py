@@ -97,7 +97,18 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
         check_is_fitted(self, "n_features_in_")
         rows = checked(self, X, reset=False, mixed=self._mixed)
         positions, values, limits, bent = self._read(rows)
-        return replaced(X if is_polars(X) else rows, positions, self._scale(values, limits, bent))
+        dtype = values.dtype
+        low, high = limits[:, 0], limits[:, 1]
+        values = np.clip(values, low.astype(dtype), high.astype(dtype))
+        if bent.any():
+            values[:, bent] = _bend(values[:, bent])
+            low, high = np.where(bent, _bend(low), low), np.where(bent, _bend(high), high)
+        bottom, top = (float(end) for end in self.feature_range)
+        # Divide before subtracting, so that bounds as wide as the floats do not overflow.
+        share = (values / 2 - low / 2) / (high / 2 - low / 2)
+        # Rounding may leave the range by an ulp; clip norms downstream rely on the range.
+        scaled = np.clip(share * (top - bottom) + bottom, bottom, top).astype(dtype, copy=False)
+        return replaced(X if is_polars(X) else rows, positions, scaled)
 
     def _read(
         self, X: Any
@@ -125,21 +136,6 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
             )
         values = np.where(gap, filled.astype(dtype), values)
         return list(where.values()), values, limits, bent
-
-    def _scale(
-        self, values: NDArray[Any], limits: NDArray[np.float64], bent: NDArray[np.bool_]
-    ) -> NDArray[Any]:
-        dtype = values.dtype
-        low, high = limits[:, 0], limits[:, 1]
-        values = np.clip(values, low.astype(dtype), high.astype(dtype))
-        if bent.any():
-            values[:, bent] = _bend(values[:, bent])
-            low, high = np.where(bent, _bend(low), low), np.where(bent, _bend(high), high)
-        bottom, top = (float(end) for end in self.feature_range)
-        # Divide before subtracting, so that bounds as wide as the floats do not overflow.
-        share = (values / 2 - low / 2) / (high / 2 - low / 2)
-        # Rounding may leave the range by an ulp; clip norms downstream rely on the range.
-        return np.clip(share * (top - bottom) + bottom, bottom, top).astype(dtype, copy=False)
 
     def _declared(
         self, names: list[Hashable]

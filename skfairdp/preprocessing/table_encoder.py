@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known
 from skfairdp.base import PrivateEstimator
-from skfairdp.engine.table_release import Cells, TableRelease
+from skfairdp.engine.table_release import TableRelease
 from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing.binner import ENCODINGS
@@ -181,16 +181,13 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         labels = self._labels()
         for at, place in enumerate(kept):
             found = learned_levels(release, segments, at, kinds[place], self.n_bins)
-            parts: tuple[str, ...] = (labels[place],)
-            if len(found) > 1:
-                dates.append(labels[place])
-                parts = names_of_parts(labels[place])
+            of_date = len(found) > 1
+            dates += [labels[place]] * of_date
+            parts = names_of_parts(labels[place]) if of_date else (labels[place],)
             levels += zip(parts, found, strict=True)
         release.meter.finish()
-        self.levels_ = tuple(levels)
-        self.date_columns_ = tuple(dates)
-        self.plan_ = plan
-        self.privacy_ = stated
+        self.levels_, self.date_columns_ = tuple(levels), tuple(dates)
+        self.plan_, self.privacy_ = plan, stated
 
     def _kinds(self, names: list[Hashable]) -> list[str | None]:
         """Declared kind of each column; None where it has to be learned."""
@@ -251,18 +248,16 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
                 day = days(read_cells(column(X, place)))
                 codes += [known[names_of_parts(label)[0]].codes(day), *month_and_weekday(day)]
             elif label in known:
-                codes.append(_codes(known[label], read_cells(column(X, place))))
+                level, cells = known[label], read_cells(column(X, place))
+                if isinstance(level, Categories):
+                    texts, distinct = cells.as_texts()
+                    among = level.codes(np.array([*distinct, ""], dtype=object))
+                    codes.append(np.where(texts < 0, -1, among[texts]))
+                else:
+                    codes.append(level.codes(cells.numbers))
         return self._output(codes, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         return tags
-
-
-def _codes(level: Levels, cells: Cells) -> NDArray[np.int64]:
-    if not isinstance(level, Categories):
-        return level.codes(cells.numbers)
-    codes, texts = cells.as_texts()
-    known = level.codes(np.array([*texts, ""], dtype=object))
-    return np.where(codes < 0, -1, known[codes])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from skfairdp.engine.table_release import Cells, TableRelease
 from skfairdp.preprocessing.cells import MONTHS, WEEKDAYS, days
 from skfairdp.preprocessing.levels import Categories, Intervals, Levels
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
-from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
+from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan, Segment
+from skfairdp.privacy.sizes import Sizes
 
 # A grid for any number. Cells are octaves: a sign and a binary exponent from -126 to 127. Zero has
 # a cell of its own, from 0 to 2**-126; the cells at both ends hold all that is larger than 2**128
@@ -47,6 +49,8 @@ def table_plan(
 ) -> Plan:
     """Plan the counts of columns, given by name and kind; None is a kind to be learned."""
     columns = list(columns)
+    # All rows are counted; how many there are is not public, and nothing is divided by it.
+    sizes = Sizes(("all",), (0,), "add-remove")
     without = ("number", "date")  # of categories
     texts = sum(kind not in without for _, kind in columns)
 
@@ -54,17 +58,12 @@ def table_plan(
         segments: list[Segment] = []
         for name, kind in columns:
             if kind is None:
-                segments.append(_segment((f"kind of {name}",), sigma * _KIND_NOISE, 0.0))
-            parts = tuple(f"{size} of {name}" for size in ("octaves", "eighths", "parts"))
+                segments.append(sizes.whole((f"kind of {name}", 1.0, sigma * _KIND_NOISE)))
+            std = sigma * math.sqrt(3)
+            parts = [(f"{size} of {name}", 1.0, std) for size in ("octaves", "eighths", "parts")]
             failure = 0.0 if kind in without else delta * _SHARE / texts
-            segments.append(_segment(parts, sigma * math.sqrt(len(parts)), failure))
-        return Plan(
-            cells=("all",),
-            segments=tuple(segments),
-            adjacency="add-remove",
-            delta=float(delta),
-            exact_noise=True,
-        )
+            segments.append(sizes.whole(*parts, failure=failure))
+        return sizes.plan(*segments, delta=delta, exact_noise=True)
 
     if math.isinf(epsilon):
         return plan(0.0)
@@ -84,37 +83,23 @@ def learned_levels(
     if kind is None:
         counting = next(segments)
         (counts,) = release.histograms(counting, at, _kind, 3)
-        kind = _chosen(counts, counting)
+        numbers, texts, dates = counts.tolist()
+        kind = "number" if numbers >= texts else "category"
+        # More than noise: a column without values is no column of dates.
+        if dates > max(numbers, texts, _SEEN * counting.blocks[0].noise_std):
+            kind = "date"
     segment = next(segments)
     if kind == "category":
         return (Categories(tuple(release.frequent(segment, at))),)
     if kind == "number":
-        return (_intervals(release, segment, at, n_bins, _numbers),)
+        return (_intervals(release, segment, at, n_bins, attrgetter("numbers")),)
     return _intervals(release, segment, at, n_bins, days), MONTHS, WEEKDAYS
-
-
-def _segment(names: tuple[str, ...], std: float, failure: float) -> Segment:
-    blocks = tuple(Block(name=name, max_norm=1.0, weights=(1.0,), noise_std=std) for name in names)
-    # All rows are counted; how many there are is not public, and nothing is divided by it.
-    return Segment(steps=1, rates=(1.0,), expected_sizes=(0.0,), blocks=blocks, failure=failure)
 
 
 def _kind(cells: Cells) -> NDArray[np.int64]:
     """0 for a number, 1 for a text, 2 for a date, -1 for a missing cell."""
     texts = np.where(np.isnan(days(cells)), 1, 2)
     return np.where(cells.texts >= 0, texts, np.where(np.isnan(cells.numbers), -1, 0))
-
-
-def _chosen(counts: NDArray[np.float64], segment: Segment) -> str:
-    numbers, texts, dates = counts.tolist()
-    # More than noise: a column without values is no column of dates.
-    if dates > max(numbers, texts, _SEEN * segment.blocks[0].noise_std):
-        return "date"
-    return "number" if numbers >= texts else "category"
-
-
-def _numbers(cells: Cells) -> NDArray[np.float64]:
-    return cells.numbers
 
 
 def _intervals(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.parameters import SHARE
 from skfairdp.privacy.noise import NoiseSource, noise_floor
 
 
@@ -37,7 +38,6 @@ class SamplingRates:
     rates: tuple[tuple[float, ...], ...]  # (n_groups, n_classes): probabilities in [0, 1]
 
     def __post_init__(self) -> None:
-        """Check shapes and ranges."""
         shape = (len(self.groups), len(self.classes))
         for name in ("counts", "rates"):
             got = np.shape(getattr(self, name))
@@ -73,9 +73,11 @@ class SamplingRates:
         limit of every probability; above 0 it may leave a larger difference. `epsilon`: what the
         table cost, see `noise_floor`; infinity for exact counts, which are raised to 1.
         """
-        _check_unit("tolerance", tolerance)
-        _check_unit("minimum_rate", minimum_rate)
-        counts = _floored(table, epsilon).reshape(len(groups), len(classes))
+        for name, value in (("tolerance", tolerance), ("minimum_rate", minimum_rate)):
+            if not SHARE.accepts(value):
+                raise ValueError(f"{name!r} must be {SHARE.describe()}; got {value!r}.")
+        exact = np.asarray(table, dtype=np.float64).reshape(len(groups), len(classes))
+        counts = np.maximum(exact, noise_floor(epsilon))
         own = counts / counts.sum(axis=1, keepdims=True)
         pooled = counts.sum(axis=0) / counts.sum()
         gap = float(np.ptp(own, axis=0).max())
@@ -130,14 +132,5 @@ def release_table(
     return noisy.reshape(shape)
 
 
-def _floored(counts: ArrayLike, epsilon: float) -> NDArray[np.float64]:
-    return np.maximum(np.asarray(counts, dtype=np.float64), noise_floor(epsilon))
-
-
 def _nested(values: NDArray[Any]) -> tuple[Any, ...]:
     return tuple(tuple(row) for row in values.tolist())
-
-
-def _check_unit(name: str, value: float) -> None:
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name!r} must be a number in [0, 1]; got {value!r}.")

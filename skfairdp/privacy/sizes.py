@@ -58,6 +58,28 @@ class Sizes:
             ),
         )
 
+    def whole(
+        self,
+        *sums: tuple[str, float, float],
+        weights: tuple[float, ...] | None = None,
+        steps: int = 1,
+        failure: float = 0.0,
+    ) -> Segment:
+        """Steps that every record is in; `sums` as in `batches`, each a weighted total."""
+        n = len(self.cells)
+        known = len(self.counts) == n  # else it is private who is in which cell
+        weights = (1.0,) * n if weights is None else weights
+        return Segment(
+            steps=steps,
+            rates=(1.0,) * n,
+            expected_sizes=tuple(map(float, self.counts)) if known else (self.total / n,) * n,
+            blocks=tuple(
+                Block(name=name, max_norm=norm, weights=weights, noise_std=std)
+                for name, norm, std in sums
+            ),
+            failure=failure,
+        )
+
     def plan(
         self,
         *segments: Segment,
@@ -123,10 +145,10 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         )
 
 
-def expected_batch_size(batch_size: Any, n: int) -> int:
-    """Resolve the expected batch size; "auto" is ``min(256, ceil(n / 10))``."""
+def expected_batch_size(batch_size: Any, n: int, most: int = 256, parts: int = 10) -> int:
+    """Resolve the expected batch size; "auto" is ``min(most, ceil(n / parts))``."""
     if batch_size == "auto":
-        return min(256, -(-n // 10))
+        return min(most, -(-n // parts))
     if batch_size > n:
         raise ValueError(
             f"'batch_size' must be at most the number of records, {n}; got {batch_size}."

@@ -28,13 +28,6 @@ class TotalVariationDisplay(PanelDisplay):
         Bound on whatever is predicted from the code, for people like those held out.
     any_population : float
         The bound for all people.
-
-    Attributes
-    ----------
-    ax_ : matplotlib.axes.Axes
-        The panel that was drawn last.
-    figure_ : matplotlib.figure.Figure
-        Its figure.
     """
 
     def __init__(self, claim: FairnessGuarantee, any_population: float) -> None:

@@ -12,6 +12,7 @@ from skorch import NeuralNet
 
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.figures import significant_up
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.parameters import (
     BOOLEAN,
@@ -25,11 +26,12 @@ from skfairdp.parameters import (
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.relations import PROTECTS
 from skfairdp.representation.fair_codes import fit_codes
 from skfairdp.representation.forward import ReleasesThroughNetworks, without_ids
 from skfairdp.representation.networks import representation_net
 from skfairdp.representation.training import fit_networks
-from skfairdp.representation.training_plan import said_of_training
+from skfairdp.representation.training_plan import RAW
 from skfairdp.rows import check_rows
 
 
@@ -306,7 +308,18 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
 
     def _what_is_covered(self) -> tuple[str, ...]:
         """Conditions of the promise, and what is true of the training rows."""
-        return (*super()._what_is_covered(), said_of_training(self.training_privacy_))
+        promise = self.training_privacy_
+        if promise is None or promise.is_void:
+            reason = RAW if promise is None else promise.assumptions[0]
+            said = f"the training rows are not covered: {reason}"
+        else:
+            epsilon, delta = significant_up(promise.epsilon), significant_up(promise.delta, 3)
+            said = (
+                "the training rows have a promise of their own, of another kind, which is never "
+                f"added to this one: ε = {epsilon}, δ = {delta} for {PROTECTS[promise.protects]}, "
+                f"{promise.adjacency} (see training_privacy_)"
+            )
+        return (*super()._what_is_covered(), said)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -134,8 +134,6 @@ class Weights:
 
     beta: float  # Weight of the utility decoder's log-likelihood
     n_samples: int = 1  # Draws of the randomiser for each record, L
-    # Weight of the term that holds the encoder close to its codes, lambda
-    commitment: float = 0.25
     # Law of the label given a release; the second is a normal law of variance 1/2 around the
     # predicted probabilities
     label_law: str = "categorical"

@@ -109,7 +109,6 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
     memory_: ReleaseMemory = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether there is something to release with."""
         return "releases_" in vars(self)
 
     def transform(

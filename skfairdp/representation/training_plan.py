@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from skfairdp.assumptions import of_training, seed_known
-from skfairdp.figures import significant_up
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, check_delta
 
 RAW = "the encoder's weights were learned from them without noise"
@@ -63,16 +61,4 @@ def training_promise(
             what="rows reach the networks",
             persons=protects == "person",
         ),
-    )
-
-
-def said_of_training(promise: PrivacyGuarantee | None) -> str:
-    """Say in a promise about releases what holds for the training rows."""
-    if promise is None or promise.is_void:
-        reason = RAW if promise is None else promise.assumptions[0]
-        return f"the training rows are not covered: {reason}"
-    return (
-        "the training rows have a promise of their own, of another kind, which is never added to "
-        f"this one: ε = {significant_up(promise.epsilon)}, δ = {significant_up(promise.delta, 3)} "
-        f"for {PROTECTS[promise.protects]}, {promise.adjacency} (see training_privacy_)"
     )

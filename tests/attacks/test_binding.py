@@ -22,7 +22,6 @@ from skfairdp import (
     certify,
 )
 from skfairdp.base import PrivateEstimator
-from skfairdp.interchange import save_onnx
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicScaler
 from skfairdp.privacy import PrivacyGuarantee
@@ -213,12 +212,3 @@ def test_code_that_another_python_wrote_is_said_to_be_incomparable() -> None:
     (reason, *_) = certify(model).privacy.assumptions
     assert "Python 3.99" in reason
     assert "cannot compare" in reason
-
-
-def test_an_onnx_file_repeats_no_promise_for_what_was_put_in_its_place(tmp_path) -> None:
-    model = fitted("DP-SGD")
-    with torch.no_grad():
-        next(model.module_.parameters()).add_(1.0)
-    with pytest.raises(ValueError, match="was changed after its fit"):
-        save_onnx(model, tmp_path / "model.onnx")
-    assert not (tmp_path / "model.onnx").exists()

@@ -36,7 +36,7 @@ from sklearn.preprocessing import (
 )
 
 from skfairdp import DPSGDClassifier, certify
-from skfairdp.certificate import steps
+from skfairdp.certificate import unwrap
 from skfairdp.certificate.code import is_elementwise
 from skfairdp.model_selection import PrivateSearchCV, search_cost
 from tests.certificate.fakes import ThresholdClassifier
@@ -287,5 +287,5 @@ def test_a_search_around_a_private_one_promises_nothing() -> None:
 def test_a_selector_that_is_left_out_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: containers whose functions nobody looks at."""
     model = make_pipeline(kept(small), Sum()).fit(X, Y)
-    monkeypatch.setattr(steps, "callable", lambda columns: False, raising=False)
+    monkeypatch.setattr(unwrap, "callable", lambda columns: False, raising=False)
     assert not certify(model).privacy.is_void

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import skfairdp
 from skfairdp import certify
-from skfairdp.certificate.steps import charges_privacy, learns_from_rows, releases_rows
+from skfairdp.certificate.unwrap import charges_privacy, learns_from_rows, releases_rows
 from skfairdp.protocol import Certifiable, answers_of
 from tests.certificate.fakes import Doubler, ThresholdClassifier, stated
 

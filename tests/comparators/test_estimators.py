@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import _num_samples
 
 from skfairdp import DPSGDClassifier, certify
-from skfairdp.certificate.steps import learns_from_rows
+from skfairdp.certificate.unwrap import learns_from_rows
 from skfairdp.comparators import (
     CFAIREncoder,
     CFBEncoder,

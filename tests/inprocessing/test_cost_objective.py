@@ -11,8 +11,8 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.parameter_vector import flatten
-from skfairdp.inprocessing.rates.cell_costs import CostObjective
 from skfairdp.inprocessing.rates.constraints import RateConstraints
+from skfairdp.inprocessing.rates.objective import CostObjective
 
 KINDS = {
     "one logit": (nn.BCEWithLogitsLoss(), 2, (20, 1)),

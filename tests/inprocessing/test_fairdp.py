@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,9 +17,8 @@ from skfairdp.engine import nets
 from skfairdp.engine.inference import outputs
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.inprocessing.fairdp.gap_stopping import _logits
-from skfairdp.inprocessing.fairdp.head_ensembles import HeadEnsemble, row_uniforms
-from skfairdp.inprocessing.fairdp.plan import fairdp_plan
+from skfairdp.inprocessing.fairdp.gap_stopping import GapStop
+from skfairdp.inprocessing.fairdp.head_ensembles import row_uniforms
 from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes
 from tests.inprocessing.rows import two_groups
@@ -37,10 +37,9 @@ def reference_plan(**changes):
         releases="average",
         sgd_fraction=0.1,
         n_heads=1,
-        counts=(),
         delta=1e-5,
     )
-    return fairdp_plan(REFERENCE, (1.2, 1.2), **{**settings, **changes})
+    return FairDPClassifier(**{**settings, **changes})._plan(REFERENCE, 1.2)
 
 
 def test_charging_for_the_average_gives_the_reference_epsilons():
@@ -77,11 +76,10 @@ def test_the_average_needs_root_k_less_noise_for_equal_groups():
     equal = Sizes(tuple("abcd"), (5000,) * 4, "zero-out")
     settings = dict(
         max_grad_norm=1.0, batch_size=200, final_batch_size=None, max_epochs=1,
-        sampling="proportional", group_update="mean", sgd_fraction=0.1, n_heads=1, counts=(),
-        delta=1e-5,
+        sampling="proportional", group_update="mean", sgd_fraction=0.1, n_heads=1, delta=1e-5,
     )  # fmt: skip
-    average = fairdp_plan(equal, (1.0,) * 4, releases="average", **settings)
-    published = fairdp_plan(equal, (1.0,) * 4, releases="group_models", **settings)
+    average = FairDPClassifier(releases="average", **settings)._plan(equal, 1.0)
+    published = FairDPClassifier(releases="group_models", **settings)._plan(equal, 1.0)
     ratio = average.segments[0].multiplier(0) / published.segments[0].multiplier(0)
     assert ratio == pytest.approx(2.0)
 
@@ -129,14 +127,15 @@ def test_the_mean_score_is_the_score_of_the_modules_head(n_heads):
 
 def ensemble(prediction="gibbs", smoothing=None, n_heads=9, seed=0):
     rng = np.random.default_rng(seed)
-    heads = rng.normal(size=(n_heads, 4))
-    return HeadEnsemble(heads, True, prediction, smoothing, 0.0, b"key")
+    model = FairDPClassifier(prediction=prediction, smoothing=smoothing)
+    model.heads_, model.key_ = rng.normal(size=(n_heads, 4)), b"key"
+    return model
 
 
 def test_a_drawn_head_decides_positively_as_often_as_heads_do():
     X = np.random.default_rng(1).normal(size=(5000, 3))
     model = ensemble()
-    rates = model.decide(X, X).mean(), model.positive(X).mean()
+    rates = model._decide(X, X).mean(), model._positive(X).mean()
     # Independent keyed draws: Hoeffding with failure probability 1e-6.
     assert abs(rates[0] - rates[1]) < math.sqrt(math.log(2e6) / (2 * 5000))
 
@@ -146,10 +145,10 @@ def test_smoothing_has_the_exact_probability_of_fresh_noise_on_the_head():
     features = rng.normal(size=(6, 3))
     model = ensemble("score_mean", smoothing=0.7, n_heads=1)
     draws = 40_000
-    noisy = model.heads[0] + 0.7 * rng.standard_normal((draws, 4))
+    noisy = model.heads_[0] + 0.7 * rng.standard_normal((draws, 4))
     share = ((features @ noisy[:, :-1].T + noisy[:, -1]) > 0).mean(axis=1)
     error = stats.norm.isf(1e-7) * 0.5 / math.sqrt(draws)
-    np.testing.assert_allclose(model.positive(features), share, atol=error)
+    np.testing.assert_allclose(model._positive(features), share, atol=error)
 
 
 def test_a_row_gets_the_same_draw_whatever_its_company():
@@ -166,7 +165,7 @@ def test_a_row_gets_the_same_draw_whatever_its_company():
 
 def test_votes_and_single_heads_agree_for_one_head():
     X = np.random.default_rng(4).normal(size=(40, 3))
-    decisions = [ensemble(p, n_heads=1).decide(X, X) for p in ("score_mean", "vote", "gibbs")]
+    decisions = [ensemble(p, n_heads=1)._decide(X, X) for p in ("score_mean", "vote", "gibbs")]
     np.testing.assert_array_equal(decisions[0], decisions[1])
     np.testing.assert_array_equal(decisions[0], decisions[2])
 
@@ -236,10 +235,6 @@ def test_tables_that_eat_the_budget_are_refused():
 
 
 def test_stopping_keeps_the_last_model_within_the_target():
-    from skfairdp.fairness.notions import get_notion
-    from skfairdp.inprocessing.fairdp.gap_stopping import GapStop
-    from skfairdp.privacy.plan import CountRelease
-
     vector = torch.zeros(2)
     gaps = iter([0.3, 0.1, 0.15, 0.4, 0.05])
 
@@ -251,10 +246,13 @@ def test_stopping_keeps_the_last_model_within_the_target():
             table[:, 0, 1], table[:, 0, 0] = 1000 * rate, 1000 * (1 - rate)
             return table.ravel()
 
-    stop = GapStop(
-        Tables(), CountRelease(name="t", epsilon=1.0, releases=5), None, vector,
-        get_notion("demographic_parity"), tolerance=0.2, every=10, n_groups=2, cut=0.0,
-    )  # fmt: skip
+    run = SimpleNamespace(
+        release=Tables(),
+        plan=SimpleNamespace(counts=(SimpleNamespace(releases=5),), cells=("a", "b")),
+        prepared=SimpleNamespace(flat=SimpleNamespace(vector=vector)),
+        steps_per_epoch=5,
+    )
+    stop = GapStop(run, FairDPClassifier(stop_tolerance=0.2, check_every=2), cut=0.0)
     ended = []
     for step in range(1, 51):
         vector.fill_(step)
@@ -402,9 +400,15 @@ class Mixing(nn.Module):
 
 def test_the_table_for_stopping_takes_each_row_by_itself():
     X = torch.randn(50, 3) + 1.0
-    assert not _logits(Mixing(), X).any()
+    rows = SimpleNamespace(X=X, codes=np.zeros(50, dtype=int), targets=(torch.zeros(50),))
+
+    def cells(module):
+        run = SimpleNamespace(prepared=SimpleNamespace(module=module))
+        return GapStop(run, FairDPClassifier(), cut=0.0)._cell(rows)
+
+    assert not cells(Mixing()).any()
     noisy = nn.Sequential(nn.Linear(3, 1), nn.Dropout(0.9))
-    assert torch.allclose(_logits(noisy, X), noisy[0](X).reshape(-1), atol=1e-5)
+    assert (cells(noisy) == (noisy[0](X).reshape(-1) > 0).numpy()).all()
     assert noisy.training
     assert noisy[1].training
 

@@ -127,7 +127,7 @@ def test_the_check_above_notices_a_gradient_that_is_not_clipped(monkeypatch) -> 
 
 
 def test_a_table_that_grows_beyond_its_norm_is_clipped_by_the_engine(monkeypatch) -> None:
-    from skfairdp.inprocessing.rates import cell_costs as cost_objective
+    from skfairdp.inprocessing.rates import objective as cost_objective
 
     honest = cost_objective.hard_histogram
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import nn
 
 import skfairdp
 from skfairdp import DPSGDClassifier, certify
+from skfairdp.exceptions import PrivacyWarning
 from skfairdp.interchange import save_onnx
 from tests.common.roster import once, people
 
@@ -36,10 +38,22 @@ def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
     assert json.loads(facts["classes"]) == model.classes_.tolist()
     assert facts["model_digest"] == certificate.model_digest
     assert facts["certificate"] == certificate.to_json()
+    assert facts["privacy"] == certificate.sentence
     # Nothing tells where on this machine the code lies that made it.
     content = (tmp_path / "model.onnx").read_bytes()
     assert str(Path(torch.__file__).parent).encode() not in content
     assert str(Path(skfairdp.__file__).parent).encode() not in content
+
+
+@pytest.mark.slow  # torch's exporter takes seconds
+def test_a_model_without_noise_says_so(tmp_path: Path) -> None:
+    X, y, _ = people()
+    with pytest.warns(PrivacyWarning, match="epsilon=inf"):
+        model = DPSGDClassifier(epsilon=math.inf, max_epochs=1, progress=False).fit(X, y)
+    save_onnx(model, tmp_path / "model.onnx")
+    facts = {e.key: e.value for e in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert "not protected (trained with epsilon=inf)" in facts["privacy"]
+    assert facts["model_digest"] == certify(model).model_digest
 
 
 def test_the_certificate_of_another_model_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from skfairdp import GapMonitor, PrivacyLedger
 from skfairdp.exceptions import MonitorError, UnknownGroupError
-from skfairdp.monitoring.pairs import states_of
+from skfairdp.monitoring.evidence import states_of
 
 
 def stream(n, rates, seed=0):

@@ -194,15 +194,11 @@ def _promise(gains: NDArray[np.float64], width: float, error: float, n_rows: int
 
 
 def _mean_below(values: NDArray[np.float64], error: float) -> float:
-    """Lower confidence bound on the mean of i.i.d. values in [0, 1], by betting.
-
-    The largest mean against which a fortune grows to 1/error: see docs/theory/information.md.
-    """
+    """Largest mean of values in [0, 1] that a bet refutes: see docs/theory/information.md."""
     n = len(values)
     seen = np.arange(1, n + 1)
     means = (0.5 + np.cumsum(values)) / (seen + 1)
-    variances = (0.25 + np.cumsum((values - means) ** 2)) / (seen + 1)
-    before = np.concatenate([[0.25], variances[:-1]])
+    before = np.append(0.25, ((0.25 + np.cumsum((values - means) ** 2)) / (seen + 1))[:-1])
     stakes = np.minimum(np.sqrt(2.0 * math.log(1.0 / error) / (n * before)), 0.9)
     low, high = 0.0, 1.0
     # The fortune falls with m: halve the interval, and keep the end at which the claim is refuted.

@@ -31,11 +31,7 @@ from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
-
-__all__ = ["FairPathClassifier"]
-
-_RELATION = "change-attribute"
+from skfairdp.privacy.sizes import Sizes, steps_for
 
 
 class FairPathClassifier(PathClassifier):
@@ -72,20 +68,12 @@ class FairPathClassifier(PathClassifier):
         Share of the steps, at the end, over which weights are averaged.
     batch_size : int or "auto", default="auto"
         Expected records in a batch; "auto" is ``min(2048, ceil(n / 8))``.
-    max_epochs : int, default=40
-        Passes over the data, each of ``ceil(n / batch_size)`` steps.
     dataset_size : int or None, default=None
         Declared number of records, for ``protects="record"``.
     groups : sequence or None, default=None
         The groups, two at least; rows of others contribute nothing. None takes them from the
         rows; the set is then public, and where the sensitive features alone are protected the
         tables get less noise, as all groups together are known.
-    classes : sequence or None, default=None
-        The two class labels. None takes them from `y`; they are then public.
-    exact_noise : bool, default=False
-        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
-        long. The noise of tables of counts is exact in any case.
 
     Attributes
     ----------
@@ -125,6 +113,7 @@ class FairPathClassifier(PathClassifier):
     -----
     The tolerance speaks of the training rows, and holds but for the tables' noise, in nine
     fits of ten: see ``docs/theory/fair_path.md``. `certify` bounds the gap of new rows.
+    The noise of tables of counts is exact, also without `exact_noise`.
     `predict_proba` states the chance of the positive label; `predict` follows
     `decision_function`, which the tolerance adjusts.
 
@@ -164,22 +153,19 @@ class FairPathClassifier(PathClassifier):
         "averaged_share": (Number(0.0, 1.0),),
     }
 
+    _auto_batch = 2048, 8
     _needs_groups = "rates are compared between groups"
     _n_groups: int = field(init=False)
 
-    # -- what is released -------------------------------------------------------------
-
     @property
-    def _n_logits(self) -> int:
+    def _n_logits(self) -> int:  # type: ignore[override]
         return self._rates.n_logits(self._n_groups)
 
     @property
     def _takes_persons(self) -> bool:  # type: ignore[override]
-        return not self._of_attribute
-
-    @property
-    def _in_parts(self) -> bool:  # type: ignore[override]
         return not self._of_attribute  # which learns from all rows in public
+
+    _in_parts = _takes_persons
 
     @property
     def _of_attribute(self) -> bool:
@@ -198,9 +184,6 @@ class FairPathClassifier(PathClassifier):
         if self._of_attribute:
             return default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.001)
         return default_net().set_params(module__hidden_sizes=(), lr=0.02)
-
-    def _net(self) -> Any:
-        return self._default_of("net") if self.net is None else self.net
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -235,18 +218,11 @@ class FairPathClassifier(PathClassifier):
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         if self._of_attribute and groups is not None:
-            return Sizes(groups.labels, (n,), _RELATION)
-        return Sizes.of_all(n, self.dataset_size)
-
-    def _cells(self, plan: Plan, groups: Groups | None) -> np.ndarray | None:
-        if groups is None or self._of_attribute:
-            return None if groups is None else groups.codes
-        return np.where(groups.codes < 0, -1, 0)
+            return Sizes(groups.labels, (n,), "change-attribute")
+        return super()._sizes(groups, n, noise)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        n = sizes.total
-        size = min(2048, -(-n // 8)) if self.batch_size == "auto" else self.batch_size
-        size = expected_batch_size(size, n)
+        n, size = sizes.total, self._batch_size(sizes.total)
         steps = steps_for(self.max_epochs, n, size)
         share = (0.5 if self._of_attribute else 0.2) if self.path_share == "auto" else None
         share = float(self.path_share) if share is None else share
@@ -264,8 +240,6 @@ class FairPathClassifier(PathClassifier):
         ascent = len(self._rates.names) > 1 or getattr(self, "_n_groups", 2) > 2
         tables = plan_tables(sizes, overall, ascent=ascent, public=self._everybody_is_public)
         return sizes.plan(*first, *tables, delta=self.delta, exact_noise=self.exact_noise)
-
-    # -- training ---------------------------------------------------------------------
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         return ScoresObjective(self._rates, self._n_groups)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
+from skfairdp.documentation import complete_docstrings
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["FairPathDisplay", "PanelDisplay"]
 
 
 class PanelDisplay:
@@ -27,6 +27,10 @@ class PanelDisplay:
 
     ax_: Axes
     figure_: Figure
+    _released = ("ax_", "figure_")
+
+    def __init_subclass__(cls) -> None:
+        complete_docstrings(cls)
 
     def _draw(self, ax: Axes) -> None:
         raise NotImplementedError
@@ -68,13 +72,6 @@ class FairPathDisplay(PanelDisplay):
         Multiplier of the point in use.
     certificates : mapping of float to Certificate or None, default=None
         As `skfairdp.FairPathClassifier.certify_path` returns them.
-
-    Attributes
-    ----------
-    ax_ : matplotlib.axes.Axes
-        The panel that was drawn last.
-    figure_ : matplotlib.figure.Figure
-        Its figure.
     """
 
     def __init__(

@@ -11,10 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skfairdp.inprocessing.fair_path.scores import Rates
+from skfairdp.inprocessing.rates.constraints import Floats
 
-__all__ = ["MULTIPLIERS", "SIDE", "ReleasedPath", "decisions", "flips"]
-
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # Fixed beforehand: edges from training quantiles would tell something about rows. They are

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
@@ -22,12 +22,12 @@ from skfairdp.figures import significant_up
 from skfairdp.inprocessing.fair_path.display import FairPathDisplay
 from skfairdp.inprocessing.fair_path.path import ReleasedPath, decisions
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores
-from skfairdp.inprocessing.fair_path.tables import released_path
+from skfairdp.inprocessing.fair_path.tables import planned
 from skfairdp.inprocessing.gradient import GradientClassifier
+from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.parameters import Number
+from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.plan import Plan
-
-__all__ = ["OPEN", "PathClassifier"]
 
 # Scores of rows that were asked for, while points of one path are certified together.
 _Known = dict[tuple[Any, ...], list[tuple[np.ndarray, np.ndarray]]]
@@ -54,17 +54,25 @@ class PathClassifier(GradientClassifier):
 
     notion: str
     tolerance: float
-    decided_: NDArray[np.float64] = field(init=False)
-    direction_: NDArray[np.float64] = field(init=False)
-    changed_: NDArray[np.float64] = field(init=False)
-    improved_: NDArray[np.float64] = field(init=False)
+    decided_: Floats = field(init=False)
+    direction_: Floats = field(init=False)
+    changed_: Floats = field(init=False)
+    improved_: Floats = field(init=False)
 
     @property
     def _rates(self) -> Rates:
         return Rates.of(self.notion)
 
     def _path_of(self, plan: Plan) -> ReleasedPath:
-        return released_path(plan, self._rates, self.decided_, self.changed_, self.improved_)
+        """Put released tables and the noise that their plan says together."""
+        stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
+        of_path, of_accuracy = (
+            PrefixSums(self.changed_.shape[-1], stds.get(n, 0.0)).stds for n in ("path", "accuracy")
+        )
+        # Where nothing is paid for accuracy, all groups together are known.
+        shared = 0.0 if "accuracy" in stds else 1.0 / len(self.decided_)
+        tables = self.decided_, self.changed_, self.improved_
+        return ReleasedPath(self._rates, *tables, stds["decisions"], of_path, of_accuracy, shared)
 
     def _stand_at(self, path: ReleasedPath) -> None:
         point, kept = path.choose(self.tolerance)
@@ -79,8 +87,6 @@ class PathClassifier(GradientClassifier):
                 "larger 'epsilon' or 'path_share' help.",
                 FairnessWarning,
             )
-
-    # -- the path ---------------------------------------------------------------------
 
     def at(self, tolerance: float) -> Self:
         """Stand at another tolerance.
@@ -204,8 +210,6 @@ class PathClassifier(GradientClassifier):
             }
         finally:
             _KNOWN.reset(known)
-
-    # -- prediction -------------------------------------------------------------------
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the adjusted score: positive for rows that get the second class.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from torch import Tensor, nn
@@ -27,24 +27,18 @@ from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.fair_path.scores import Rates, within
 from skfairdp.inprocessing.gradient import Run
+from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.inprocessing.rates.training import TailAverage
-from skfairdp.privacy.plan import Block, Segment
+from skfairdp.privacy.plan import Segment
 from skfairdp.privacy.sizes import Sizes
-
-__all__ = ["Beside", "learn_in_public", "plan_in_public", "refuse_other_heads"]
 
 
 def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> list[Segment]:
     """Plan steps that release nothing, and one table of sums with noise."""
-    n_cells = len(sizes.cells)
-    ones, each = (1.0,) * n_cells, (sizes.total / n_cells,) * n_cells
-    batch = (max(size // 4, 1) / n_cells,) * n_cells
-    table = Block(name="features by group", max_norm=1.0, weights=ones, noise_std=multiplier)
-    return [
-        # Without noise smaller batches are better.
-        Segment(steps=4 * steps, rates=ones, expected_sizes=batch, blocks=()),
-        Segment(steps=1, rates=ones, expected_sizes=each, blocks=(table,)),
-    ]
+    table = sizes.whole(("features by group", 1.0, multiplier))
+    # Without noise smaller batches are better.
+    batch = (max(size // 4, 1) / len(sizes.cells),) * len(sizes.cells)
+    return [replace(table, steps=4 * steps, expected_sizes=batch, blocks=()), table]
 
 
 def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage) -> PublicFeatures:
@@ -123,12 +117,7 @@ def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
         )
 
 
-def _softmax_from_sums(
-    features: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    ridge: float,
-) -> NDArray[np.float64]:
+def _softmax_from_sums(features: Floats, weights: Floats, sums: Floats, ridge: float) -> Floats:
     """Most likely softmax given noisy weighted sums of features by group; the first logit is 0.
 
     All sums together are public: what noise adds to them is taken away. `ridge` keeps slopes
@@ -137,7 +126,7 @@ def _softmax_from_sums(
     n_groups, width = sums.shape
     sums = sums + (weights @ features - sums.sum(axis=0)) / n_groups
 
-    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def loss(flat: Floats) -> tuple[float, Floats]:
         slopes = flat.reshape(n_groups - 1, width)
         logits = np.hstack([np.zeros((len(features), 1)), features @ slopes.T])
         total = logsumexp(logits, axis=1)

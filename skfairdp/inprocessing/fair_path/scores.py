@@ -15,14 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.notions import get_notion
-
-__all__ = ["Chances", "Rates", "Scores", "ScoresObjective", "within"]
+from skfairdp.inprocessing.rates.constraints import Floats
 
 
 @dataclass(frozen=True)
@@ -37,9 +35,9 @@ class Rates:
     on nothing.
     """
 
-    selected: NDArray[np.float64]
-    offset: NDArray[np.float64]
-    trials: NDArray[np.float64]
+    selected: Floats
+    offset: Floats
+    trials: Floats
     names: tuple[str, ...]
 
     @classmethod
@@ -51,13 +49,13 @@ class Rates:
         selected = successes[:, :, 1] - successes[:, :, 0]
         return cls(selected, successes[:, :, 0], trials, tuple(s.name for s in strata))
 
-    def trials_of(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def trials_of(self, sizes: Floats) -> Floats:
         """Trials of each rate and group among (group, label) sizes; at least one, as sizes are
         noisy.
         """
         return np.maximum(self.trials @ sizes.T, 1.0)
 
-    def direction(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def direction(self, sizes: Floats) -> Floats:
         """What selecting a record of each (group, label) costs, for two groups and one rate."""
         first, second = self.trials_of(sizes)[0]
         share = second / (first + second)
@@ -167,7 +165,7 @@ class Scores(nn.Module):
     group and label.
     """
 
-    def __init__(self, chances: Chances, direction: NDArray[np.float64]) -> None:
+    def __init__(self, chances: Chances, direction: Floats) -> None:
         super().__init__()
         self.chances = chances
         self._direction = direction.ravel().tolist()

@@ -7,24 +7,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.inprocessing.fair_path.path import SIDE, ReleasedPath, flips
+from skfairdp.inprocessing.fair_path.path import SIDE, Codes, flips
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates
-from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.multipliers import ScaledAscent
-from skfairdp.inprocessing.rates.training import Lagrangian
-from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
-from skfairdp.privacy.plan import GRID_FAILURE, Block, Plan, Segment
+from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
+from skfairdp.inprocessing.rates.multipliers import Lagrangian, ScaledAscent
+from skfairdp.privacy.mechanisms.prefix_sums import prefix_norm
+from skfairdp.privacy.plan import GRID_FAILURE, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 
-__all__ = ["Tables", "plan_tables"]
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 Signed = tuple[Codes, Codes]
 
 # How the tables share what they get, with a known direction and with one to be found.
@@ -50,18 +44,8 @@ def plan_tables(
         steps = _ASCENT_STEPS if name == "ascent" else 1
         norm = prefix_norm(side if name in ("path", "accuracy") else 1)
         noise = multiplier * math.sqrt(steps / share) * norm
-        n_cells = len(sizes.cells)
-        segments.append(
-            Segment(
-                steps=steps,
-                rates=(1.0,) * n_cells,
-                expected_sizes=(sizes.total / n_cells,) * n_cells,
-                blocks=(
-                    Block(name=name, max_norm=norm, weights=(1.0,) * n_cells, noise_std=noise),
-                ),
-                failure=GRID_FAILURE if noise > 0.0 else 0.0,
-            )
-        )
+        failure = GRID_FAILURE if noise > 0.0 else 0.0
+        segments.append(sizes.whole((name, norm, noise), steps=steps, failure=failure))
     return segments
 
 
@@ -125,7 +109,7 @@ class Tables:
             lagrangian.observe(look(costs[-1]) / n)
         return np.asarray(np.mean(costs[_ASCENT_STEPS // 2 :], axis=0))
 
-    def along(self, direction: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def along(self, direction: Floats) -> tuple[Floats, Floats]:
         """Release how successes and right decisions change along the path of a direction."""
         weights = self._rates.selected.sum(axis=0)
         rate_of = np.abs(self._rates.selected).argmax(axis=0)
@@ -223,22 +207,3 @@ def weighted(costs: Floats, chances: Floats) -> Floats:
 def planned(plan: Plan) -> Mapping[str, Segment]:
     """Segments of a plan by the name of what they release."""
     return {s.blocks[0].name: s for s in plan.segments if s.blocks}
-
-
-def released_path(
-    plan: Plan,
-    rates: Rates,
-    decided: Floats,
-    changed: Floats,
-    improved: Floats,
-) -> ReleasedPath:
-    """Put released tables and the noise that their plan says together."""
-    stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
-    of_path, of_accuracy = (
-        PrefixSums(changed.shape[-1], stds.get(name, 0.0)).stds for name in ("path", "accuracy")
-    )
-    # Where nothing is paid for accuracy, all groups together are known.
-    shared = 0.0 if "accuracy" in stds else 1.0 / len(decided)
-    return ReleasedPath(
-        rates, decided, changed, improved, stds["decisions"], of_path, of_accuracy, shared
-    )

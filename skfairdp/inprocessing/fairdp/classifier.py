@@ -16,11 +16,11 @@ from skfairdp.fairness.bounds.head_noise import (
     theorem2_guarantee,
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fairdp.gap_stopping import GapStop
 from skfairdp.inprocessing.fairdp.head_ensembles import EnsembleClassifier, logit
-from skfairdp.inprocessing.fairdp.linear_heads import check_head, clip_norm, train_heads
-from skfairdp.inprocessing.fairdp.plan import fairdp_plan, group_multipliers
+from skfairdp.inprocessing.fairdp.linear_heads import check_head
+from skfairdp.inprocessing.fairdp.plan import fairdp_plan
 from skfairdp.inprocessing.gradient import NONE, Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.parameters import COUNT, MAPPING, NOISE_MULTIPLIER, NORM, POSITIVE, Choice, Number
@@ -172,22 +172,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
             price = float("inf") if self._free else float(self.check_epsilon)
             table = "group x label x prediction"
             counts = (CountRelease(name=table, epsilon=price, releases=self._tables),)
-        return fairdp_plan(
-            sizes,
-            group_multipliers(self.noise_multiplier, sizes, noise_multiplier),
-            max_grad_norm=float(self.max_grad_norm),
-            batch_size=self.batch_size,
-            final_batch_size=self.final_batch_size,
-            max_epochs=int(self.max_epochs),
-            sampling=self.sampling,
-            group_update=self.group_update,
-            releases=self.releases,
-            sgd_fraction=float(self.sgd_fraction),
-            n_heads=int(self.n_heads),
-            counts=counts,
-            delta=self.delta,
-            exact_noise=bool(self.exact_noise),
-        )
+        return fairdp_plan(self, sizes, noise_multiplier, counts)
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         super()._check_net(prepared, plan, row_shape)
@@ -200,65 +185,46 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         name, _ = find_head(prepared.module, self.head)
         where = prepared.flat.positions(name) if name else slice(0, len(prepared.flat.vector))
         vector = prepared.flat.vector
-        stop = self._gap_stop(run, len(run.plan.cells))
+        first, second, last = run.plan.segments
+        stop = GapStop(run, self, logit(self.threshold)) if run.plan.counts else None
 
         def clip_head() -> None:
-            clip_norm(vector[where], self.max_head_norm)
+            if self.max_head_norm is not None:
+                head = vector[where]
+                limit = self.max_head_norm * (1.0 - 1e-6)  # rounding cannot lift it above then
+                head.mul_((limit / head.norm().clamp_min(1e-30)).clamp(max=1.0))
 
-        first, second, last = run.plan.segments
-        phases = (
-            (first, prepared.optimizer(), run.learning_rates.__getitem__),
-            (second, prepared.plain_sgd(float(self.sgd_learning_rate)), None),
-        )
-        for segment, optimizer, learning_rate in phases:
-            finished = run_segment(
-                segment,
-                run.release,
-                optimizer,
-                progress=run.progress,
-                before_step=clip_head,
-                learning_rate=learning_rate,
-                after_step=None if stop is None else stop.after_step,
-            )
-            if not finished:
-                break
+        watch: Any = {"before_step": clip_head, "after_step": stop and stop.after_step}
+        rate = float(self.sgd_learning_rate)
+        if run.descend([first], **watch):
+            sgd = prepared.plain_sgd(rate)
+            run_segment(second, run.release, sgd, progress=run.progress, **watch)
         if stop is not None:
             stop.restore()
         clip_head()
-        heads = train_heads(
-            run.release,
+        # One plain gradient step for the body and one for each head (DP-MC). A cell's head sum of a
+        # micro-batch is projected on the ball of radius b_k C / n_heads. Means divide by expected
+        # batch sizes; a micro-batch is then divided by its own, n_heads times smaller, one.
+        sums = run.release.heads(
             last,
-            vector,
             where,
-            max_grad_norm=float(self.max_grad_norm),
-            learning_rate=float(self.sgd_learning_rate),
-            mean=self.group_update == "mean",
+            radii=tuple(float(self.max_grad_norm) * size for size in last.expected_sizes),
+            head_scale=float(last.n_heads) if self.group_update == "mean" else 1.0,
         )
+        heads = vector[where].double() - rate * sums.heads
+        body = vector.double() - rate * sums.vector
+        body[where] = heads.mean(dim=0)
+        vector.copy_(body)
         run.progress.advance()
         self.heads_ = heads.cpu().numpy()
         self.head_name_ = name
         self.last_step_ = {
             "max_head_norm": self.max_head_norm,
-            "learning_rate": float(self.sgd_learning_rate),
+            "learning_rate": rate,
             "group_update": self.group_update,
         }
         self.key_ = run.release.processes.first(run.noise.key())
         self.released_gaps_ = () if stop is None else tuple(stop.gaps)
-
-    def _gap_stop(self, run: Run, n_groups: int) -> GapStop | None:
-        if self.stop_tolerance is None or not run.plan.counts:
-            return None
-        return GapStop(
-            release=run.release,
-            price=run.plan.counts[0],
-            module=run.prepared.module,
-            vector=run.prepared.flat.vector,
-            notion=get_notion(self.stop_notion),
-            tolerance=float(self.stop_tolerance),
-            every=int(self.check_every) * run.steps_per_epoch,
-            n_groups=n_groups,
-            cut=logit(self.threshold),
-        )
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
         if (
@@ -268,7 +234,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
             or self.threshold != 0.5
             or self.smoothing is not None
             or self.privacy_ is None
-            or not self._ensemble().bias  # else features of zero would score exactly 0
+            or self._head().bias is None  # else features of zero would score exactly 0
         ):
             return []
         # What was trained with, not what the parameters have been set to since.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from skfairdp.engine.inference import outputs_by_row
-from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.fairness.notions import Notion
-from skfairdp.privacy.plan import CountRelease
+from skfairdp.engine.release import Rows
+from skfairdp.fairness.notions import Notion, get_notion
+from skfairdp.inprocessing.run import Run
 
 
 def released_gap(table: np.ndarray, notion: Notion) -> float:
@@ -28,50 +28,45 @@ def released_gap(table: np.ndarray, notion: Notion) -> float:
     return gap
 
 
-@dataclass
 class GapStop:
-    """Watch a bought gap every few epochs and go back to the last model within target."""
+    """Watch a bought gap every few epochs and go back to the last model within target.
 
-    release: NoisyRelease  # The only access to the rows
-    price: CountRelease  # The plan's entry for the tables
-    module: nn.Module
-    vector: Tensor  # (p,): its parameters
-    notion: Notion
-    tolerance: float
-    every: int
-    n_groups: int
-    cut: float  # Logit above which the second class is predicted
-    gaps: list[float] = field(default_factory=list)
-    best_step: int | None = None
+    `model`: a `FairDPClassifier`, whose settings say what is watched. `cut`: logit above which the
+    second class is predicted.
+    """
+
+    def __init__(self, run: Run, model: Any, cut: float) -> None:
+        self._run, self._model, self._cut = run, model, cut
+        self._kept: Tensor | None = None
+        self.gaps: list[float] = []
 
     def after_step(self, step: int) -> bool:
         """Buy a table where one is due; stop once the gap is above a tolerance that it met.
 
         Before that, the model with the smallest gap is kept.
         """
-        if step % self.every or len(self.gaps) >= self.price.releases:
+        run, (price,) = self._run, self._run.plan.counts
+        every = int(self._model.check_every) * run.steps_per_epoch
+        if step % every or len(self.gaps) >= price.releases:
             return False
-        table = self.release.counts(self.price, self._cell, self.n_groups * 4)
-        gap = released_gap(table.reshape(self.n_groups, 2, 2), self.notion)
+        n_groups, tolerance = len(run.plan.cells), float(self._model.stop_tolerance)
+        table = run.release.counts(price, self._cell, n_groups * 4).reshape(n_groups, 2, 2)
+        gap = released_gap(table, get_notion(self._model.stop_notion))
         best = min(self.gaps, default=float("inf"))
         self.gaps.append(gap)
-        if gap <= self.tolerance or (best > self.tolerance and gap < best):
-            self._kept = self.vector.clone()
-            self.best_step = step
+        if gap <= tolerance or (best > tolerance and gap < best):
+            self._kept = run.prepared.flat.vector.clone()
             return False
-        return best <= self.tolerance
+        return best <= tolerance
 
     def restore(self) -> None:
         """Put the kept model back."""
-        if self.best_step is not None:
-            self.vector.copy_(self._kept)
+        if self._kept is not None:
+            self._run.prepared.flat.vector.copy_(self._kept)
 
     def _cell(self, rows: Rows) -> np.ndarray:
-        predicted = (_logits(self.module, rows.X) > self.cut).long().cpu().numpy()
+        scores = outputs_by_row(self._run.prepared.module, rows.X).reshape(-1)
+        predicted = (scores > self._cut).long().cpu().numpy()
         label = rows.targets[0].long().cpu().numpy()
         cell = (rows.codes * 2 + label) * 2 + predicted
         return np.where(rows.codes >= 0, cell, -1)
-
-
-def _logits(module: nn.Module, X: Tensor) -> Tensor:
-    return outputs_by_row(module, X).reshape(-1)

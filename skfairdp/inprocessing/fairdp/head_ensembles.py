@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -22,59 +22,6 @@ from skfairdp.parameters import NONE, POSITIVE, PROBABILITY, Choice
 def logit(probability: float) -> float:
     """Score at which a logistic model has the given probability; exactly 0 for 0.5."""
     return math.log(probability) - math.log1p(-probability)
-
-
-@dataclass(frozen=True)
-class HeadEnsemble:
-    """Linear heads over shared features, and how they decide together."""
-
-    heads: np.ndarray  # (n_heads, p): weights of each head, its bias last where it has one
-    bias: bool  # Whether the last column is a bias
-    # Mean score of the heads (itself one linear head), majority of their decisions, or the
-    # decision of a head drawn for each row
-    prediction: str
-    # Standard deviation of the Gaussian noise drawn afresh for each row on the mean head
-    smoothing: float | None
-    cut: float  # Score above which a head decides for the second class
-    key: bytes  # Makes the draws of "gibbs" and of smoothing a function of the row
-
-    @property
-    def randomised(self) -> bool:
-        """Whether a row's decision is drawn."""
-        return self.smoothing is not None or self.prediction == "gibbs"
-
-    def scores(self, features: np.ndarray) -> np.ndarray:
-        """Score of every head, shape (n, n_heads), from features of shape (n, d)."""
-        if self.bias:
-            return exact_matmul(features, self.heads[:, :-1].T) + self.heads[:, -1]
-        return exact_matmul(features, self.heads.T)
-
-    def positive(self, features: np.ndarray) -> np.ndarray:
-        """Probability of the second class: over draws, or over heads, or of the score."""
-        scores = self.scores(features)
-        if self.smoothing is not None:
-            spread = np.sqrt((features**2).sum(axis=1) + float(self.bias))
-            margin = scores.mean(axis=1) - self.cut
-            scale = self.smoothing * spread
-            with np.errstate(divide="ignore", invalid="ignore"):
-                z = np.where(scale > 0.0, margin / scale, np.sign(margin) * np.inf)
-            return norm.cdf(np.nan_to_num(z, nan=0.0, posinf=np.inf, neginf=-np.inf))
-        if self.prediction == "score_mean":
-            return 0.5 * (1.0 + np.tanh(0.5 * scores.mean(axis=1)))
-        return (scores > self.cut).mean(axis=1)
-
-    def decide(self, features: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Decide for the second class (True) or the first, by draws that the rows `X` key."""
-        if self.smoothing is not None:
-            return row_uniforms(X, self.key) < self.positive(features)
-        scores = self.scores(features)
-        if self.prediction == "score_mean":
-            return scores.mean(axis=1) > self.cut
-        above = scores > self.cut
-        if self.prediction == "vote":
-            return above.mean(axis=1) >= 0.5
-        chosen = (row_uniforms(X, self.key) * len(self.heads)).astype(np.int64)
-        return above[np.arange(len(X)), chosen]
 
 
 class EnsembleClassifier(GradientClassifier):
@@ -113,11 +60,6 @@ class EnsembleClassifier(GradientClassifier):
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Estimate class probabilities.
 
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
         Returns
         -------
         ndarray of float64, shape (n_samples, 2)
@@ -126,16 +68,11 @@ class EnsembleClassifier(GradientClassifier):
             `smoothing` the exact probability that a fresh draw does.
         """
         X = self._features(X)
-        positive = self._ensemble().positive(self._embed(X))
+        positive = self._positive(self._embed(X))
         return np.column_stack([1.0 - positive, positive])
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute a score that is positive where the second class is predicted.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
 
         Returns
         -------
@@ -155,11 +92,11 @@ class EnsembleClassifier(GradientClassifier):
         the row, so that the same row always gets the same answer.
         """
         X = self._features(X)
-        positive = self._ensemble().decide(self._embed(X), X)
-        return self.classes_[positive.astype(np.int64)]
+        return self.classes_[self._decide(self._embed(X), X).astype(np.int64)]
 
     def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
-        return self.predict_proba(X)[:, 1] if self._ensemble().randomised else None
+        drawn = self.smoothing is not None or self.prediction == "gibbs"
+        return self.predict_proba(X)[:, 1] if drawn else None
 
     def _head(self) -> nn.Linear:
         head = dict(self.module_.named_modules())[self.head_name_]
@@ -169,12 +106,35 @@ class EnsembleClassifier(GradientClassifier):
     def _embed(self, X: np.ndarray) -> np.ndarray:
         return features_and_output(self.module_, self._head(), X)[0]
 
-    def _ensemble(self) -> HeadEnsemble:
-        return HeadEnsemble(
-            heads=self.heads_,
-            bias=self._head().bias is not None,
-            prediction=self.prediction,
-            smoothing=self.smoothing,
-            cut=logit(self.threshold),
-            key=self.key_,
-        )
+    def _scores(self, features: np.ndarray) -> np.ndarray:
+        """Score of every head, (n, n_heads), from features (n, d); a head may end in a bias."""
+        d = features.shape[1]
+        scores = exact_matmul(features, self.heads_[:, :d].T)
+        return scores + self.heads_[:, d:].sum(axis=1)
+
+    def _positive(self, features: np.ndarray) -> np.ndarray:
+        """Probability of the second class: over draws, or over heads, or of the score."""
+        scores, cut = self._scores(features), logit(self.threshold)
+        if self.smoothing is not None:
+            has_bias = self.heads_.shape[1] - features.shape[1]
+            scale = self.smoothing * np.sqrt((features**2).sum(axis=1) + has_bias)
+            margin = scores.mean(axis=1) - cut
+            with np.errstate(divide="ignore", invalid="ignore"):
+                z = np.where(scale > 0.0, margin / scale, np.sign(margin) * np.inf)
+            return norm.cdf(np.nan_to_num(z, nan=0.0, posinf=np.inf, neginf=-np.inf))
+        if self.prediction == "score_mean":
+            return 0.5 * (1.0 + np.tanh(0.5 * scores.mean(axis=1)))
+        return (scores > cut).mean(axis=1)
+
+    def _decide(self, features: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Decide for the second class (True) or the first, by draws that the rows `X` key."""
+        if self.smoothing is not None:
+            return row_uniforms(X, self.key_) < self._positive(features)
+        scores, cut = self._scores(features), logit(self.threshold)
+        if self.prediction == "score_mean":
+            return scores.mean(axis=1) > cut
+        above = scores > cut
+        if self.prediction == "vote":
+            return above.mean(axis=1) >= 0.5
+        chosen = (row_uniforms(X, self.key_) * len(self.heads_)).astype(np.int64)
+        return above[np.arange(len(X)), chosen]

@@ -1,4 +1,4 @@
-"""The linear head: clip its weights, train several of it in one last step."""
+"""What a linear head has to be for several of it to be trained in one last step."""
 
 from __future__ import annotations
 
@@ -6,45 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from skfairdp.engine.randomness import SeededDraws
-from skfairdp.engine.release import NoisyRelease
-from skfairdp.privacy.plan import Segment
-
-
-def clip_norm(weights: Tensor, max_norm: float | None) -> None:
-    """Shrink a vector in place to an L2 norm; None does nothing."""
-    if max_norm is not None:
-        limit = max_norm * (1.0 - 1e-6)  # so that rounding cannot lift it above max_norm
-        weights.mul_((limit / weights.norm().clamp_min(1e-30)).clamp(max=1.0))
-
-
-def train_heads(
-    release: NoisyRelease,
-    last: Segment,
-    vector: Tensor,
-    where: slice,
-    *,
-    max_grad_norm: float,
-    learning_rate: float,
-    mean: bool,
-) -> Tensor:
-    """Take one plain gradient step for the body and one for each head (DP-MC).
-
-    `vector` (p,): parameters of the module; updated in place, the head, which lies `where`, to the
-    mean of the heads. A cell's head sum of a micro-batch is projected on the ball of radius ``b_k C
-    / n_heads``. `mean`: whether the weights divide by expected batch sizes; a micro-batch is then
-    divided by its own, n_heads times smaller, expected size. Result (n_heads, p_head): the heads.
-    """
-    sums = release.heads(
-        last,
-        where,
-        radii=tuple(max_grad_norm * size for size in last.expected_sizes),
-        head_scale=float(last.n_heads) if mean else 1.0,
-    )
-    heads = vector[where].double() - learning_rate * sums.heads
-    body = vector.double() - learning_rate * sums.vector
-    body[where] = heads.mean(dim=0)
-    vector.copy_(body)
-    return heads
 
 
 def check_head(module: nn.Module, head: nn.Linear, row_shape: tuple[int, ...]) -> None:

@@ -13,18 +13,17 @@ from torch import Tensor
 from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.inprocessing.rates.cell_costs import CostObjective
 from skfairdp.inprocessing.rates.constraints import (
     RateConstraints,
     compared_groups,
     tolerance_of_notions,
 )
-from skfairdp.inprocessing.rates.multipliers import ScaledAscent
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
+from skfairdp.inprocessing.rates.multipliers import Lagrangian, ScaledAscent
+from skfairdp.inprocessing.rates.objective import CostObjective
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier
 from skfairdp.inprocessing.run import label_cells
-from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
 
 
 class RateConstrainedClassifier(ConstrainedClassifier):
@@ -115,6 +114,7 @@ default="linear"
     memory: float = 0.9
 
     _in_parts = True
+    _auto_batch = 1024, 16
     _needs_groups = "rates are compared between groups"
     _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "released_gaps_")
 
@@ -127,22 +127,16 @@ default="linear"
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         return compared_groups(sensitive_features, n, self.groups)
 
-    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        return Sizes.of_all(n, self.dataset_size)
-
-    def _cells(self, plan: Plan, groups: Groups | None) -> np.ndarray | None:
-        return None if groups is None else np.where(groups.codes < 0, -1, 0)
-
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        n = sizes.total
-        size = min(1024, -(-n // 16)) if self.batch_size == "auto" else self.batch_size
-        size = expected_batch_size(size, n)
         clip, share = float(self.max_grad_norm), float(self.histogram_share)
         # share^2 + (1 - share^2) = 1: together the sums have the multiplier of the step.
         of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
         of_histogram = noise_multiplier / share
         segment = sizes.batches(
-            self.max_epochs, size, ("gradient", clip, of_gradient), ("histogram", 1.0, of_histogram)
+            self.max_epochs,
+            self._batch_size(sizes.total),
+            ("gradient", clip, of_gradient),
+            ("histogram", 1.0, of_histogram),
         )
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
@@ -166,12 +160,6 @@ default="linear"
         )
         std = run.plan.segments[0].blocks[1].noise_std
         return Lagrangian(constraints, dual, memory=float(self.memory), noise_std=std)
-
-    def _release(
-        self, run: Run, segment: Segment, lagrangian: Lagrangian
-    ) -> tuple[Tensor, Tensor | None]:
-        assert isinstance(run.objective, CostObjective)
-        return run.release.gradient_and_statistic(segment, run.objective.statistic)
 
     def _finish(self, lagrangian: Lagrangian) -> None:
         super()._finish(lagrangian)

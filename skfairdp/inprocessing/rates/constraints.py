@@ -18,7 +18,8 @@ from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.fairness.notions import Notion, Stratum, get_notions
 from skfairdp.parameters import Number
 
-_TINY = float(np.finfo(np.float64).tiny)
+Floats = NDArray[np.float64]
+TINY = float(np.finfo(np.float64).tiny)
 _TOLERANCE = Number(0.0, 1.0, high_open=True)
 
 
@@ -94,21 +95,19 @@ class RateConstraints:
     def __len__(self) -> int:
         return len(self.tolerances)
 
-    def masses(self, histogram: ArrayLike) -> NDArray[np.float64]:
+    def masses(self, histogram: ArrayLike) -> Floats:
         """Mass of the trials of each stratum and group, shape (n_strata, n_groups)."""
         return self._sums(self._trials, histogram)
 
-    def successes(self, histogram: ArrayLike) -> NDArray[np.float64]:
+    def successes(self, histogram: ArrayLike) -> Floats:
         """Mass of the successes of each stratum and group, shape (n_strata, n_groups)."""
         return self._sums(self._successes, histogram)
 
-    def _sums(self, which: NDArray[np.float64], histogram: ArrayLike) -> NDArray[np.float64]:
+    def _sums(self, which: Floats, histogram: ArrayLike) -> Floats:
         entries = np.asarray(histogram, dtype=np.float64).ravel()
         return np.asarray((which @ entries).reshape(-1, self.shape[0]))
 
-    def gaps_of(
-        self, rates: NDArray[np.float64], masses: NDArray[np.float64], *, floor: float = 0.0
-    ) -> NDArray[np.float64]:
+    def gaps_of(self, rates: Floats, masses: Floats, *, floor: float = 0.0) -> Floats:
         """Signed gap of every constraint, from released rates and masses (n_strata, n_groups).
 
         Where the mass of a side is at most `floor`, nothing can be said about its rate, and the
@@ -122,7 +121,7 @@ class RateConstraints:
             gaps[unknown @ np.abs(self._contrasts) > 0.0] = 0.0
         return np.asarray(gaps.ravel())
 
-    def spread_of(self, stds: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spread_of(self, stds: Floats) -> Floats:
         """Standard deviation of every gap, from those of independent rates.
 
         Against the population, the group's own rate is all that counts.
@@ -130,8 +129,8 @@ class RateConstraints:
         return np.asarray(np.sqrt(stds**2 @ np.abs(self._contrasts)).ravel())
 
     def coefficients_of(
-        self, masses: NDArray[np.float64], multipliers: ArrayLike, *, floor: float = 0.0
-    ) -> NDArray[np.float64]:
+        self, masses: Floats, multipliers: ArrayLike, *, floor: float = 0.0
+    ) -> Floats:
         """Derivative of ``sum_j multipliers[j] * gap_j`` with respect to predicted mass.
 
         With masses as shares of a batch (sums over its expected size), a record of cell
@@ -142,7 +141,7 @@ class RateConstraints:
         masses below it count as so much, which bounds the result.
         """
         pull = np.asarray(multipliers, dtype=np.float64).reshape(len(self._strata), -1)
-        masses = np.maximum(masses, max(floor, _TINY))
+        masses = np.maximum(masses, max(floor, TINY))
         of_rates = pull @ self._contrasts.T  # derivative with respect to the rates
         if self._against == "population":
             of_rates -= _shares(masses) * pull.sum(axis=1, keepdims=True)
@@ -171,8 +170,8 @@ def tolerance_of_notions(
     return {name: float(tolerances[name]) for name in names}
 
 
-def _shares(masses: NDArray[np.float64]) -> NDArray[np.float64]:
-    masses = np.maximum(masses, _TINY)
+def _shares(masses: Floats) -> Floats:
+    masses = np.maximum(masses, TINY)
     return masses / masses.sum(axis=1, keepdims=True)
 
 

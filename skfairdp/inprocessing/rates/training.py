@@ -2,72 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
-from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.multipliers import DualAscent
+from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
+from skfairdp.inprocessing.rates.multipliers import Lagrangian
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective
 from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Kind, Number
 from skfairdp.privacy.plan import Segment
 
 NOTION = Kind((str, Notion), "a notion or its name")
-_TINY = float(np.finfo(np.float64).tiny)
-
-
-class Lagrangian:
-    """What is known of the constraints while a model is trained, all of it released.
-
-    Masses are means over all steps; rates follow, with a memory, what the predictions of a step
-    say beyond the rate that was believed, ``(successes - rate * mass) / mean mass``. A cell may be
-    empty, and whether it is is private: where a mass is below three standard deviations of its
-    noise, its rate is taken to be unknown, the gap to be 0, and the mass to be at that floor. See
-    "Multipliers" in ``docs/theory/rate_constrained.md``.
-
-    `memory`: weight in [0, 1) of the past in the rates. `noise_std`: on an entry of one released
-    histogram. `coefficients`: see `RateConstraints.coefficients_of`.
-    """
-
-    def __init__(
-        self, constraints: RateConstraints, dual: DualAscent, *, memory: float, noise_std: float
-    ) -> None:
-        self.constraints = constraints
-        self.masses = constraints.masses(np.zeros(constraints.shape))
-        self.rates = np.zeros_like(self.masses)
-        self.gaps = np.zeros(len(constraints))
-        self.multipliers = np.zeros(len(constraints))
-        self.coefficients = np.zeros(constraints.shape)
-        self._dual = dual
-        self._memory = memory
-        self._noise_std = noise_std
-        self._entries = constraints.shape[1] * constraints.shape[2]  # of one group
-        self._count = 0
-
-    def observe(self, histogram: NDArray[np.float64]) -> None:
-        """Take in a released histogram, in shares of a batch."""
-        constraints = self.constraints
-        masses = constraints.masses(histogram)
-        self._count += 1
-        self.masses += (masses - self.masses) / self._count
-        floor = 3.0 * self._noise_std * math.sqrt(self._entries / self._count)
-        known = np.maximum(self.masses, max(floor, _TINY))
-        step = max(1.0 - self._memory, 1.0 / self._count)
-        surprise = (constraints.successes(histogram) - self.rates * masses) / known
-        self.rates = np.minimum(np.maximum(self.rates + step * surprise, 0.0), 1.0)
-        self.gaps = constraints.gaps_of(self.rates, self.masses, floor=floor)
-        of_rates = self._noise_std * math.sqrt(step / (2.0 - step)) / known
-        self.multipliers = self._dual.update(self.gaps, constraints.spread_of(of_rates))
-        self.coefficients = constraints.coefficients_of(self.masses, self.multipliers, floor=floor)
 
 
 class TailAverage:
@@ -129,13 +80,14 @@ class ConstrainedClassifier(GradientClassifier):
     }
     _released = (*GradientClassifier._released, "multipliers_")
 
-    multipliers_: NDArray[np.float64] = field(init=False)
+    multipliers_: Floats = field(init=False)
 
-    @abstractmethod
     def _release(
         self, run: Run, segment: Segment, lagrangian: Lagrangian
     ) -> tuple[Tensor, Tensor | None]:
         """Release the gradient of a step, and its histogram unless there is none."""
+        assert isinstance(run.objective, ConstrainedObjective)
+        return run.release.gradient_and_statistic(segment, run.objective.statistic)
 
     @abstractmethod
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,9 +13,6 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
 from skfairdp.metrics.information.estimates import estimated, nearest_neighbours, other_numbers
 from skfairdp.parameters import COUNT, POSITIVE, PROBABILITY, check_arguments
-
-if TYPE_CHECKING:
-    import torch
 
 _HIDDEN = (100, 100)
 _AVERAGED = 100
@@ -103,33 +99,7 @@ def mine(
         raise ValueError(f"Z has {len(rows)} rows; a split for training and value needs 20.")
     rng = np.random.default_rng(random_state)
     train_rows, value_rows = _split(held_out, len(rows), rng)
-    unclipped = _trained_value(
-        (rows[train_rows], others[train_rows]),
-        _evaluation_pairs(rows[value_rows], others[value_rows], continuous_s, rng),
-        iterations=iterations,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        averaging_rate=averaging_rate,
-        rng=rng,
-    )
-    reason = (
-        f"Donsker-Varadhan value of a neural critic after {iterations} steps, on "
-        f"{len(value_rows)} held-out rows; tends to be too low."
-    )
-    return estimated(unclipped, "mine", reason, len(rows), units)
-
-
-def _trained_value(
-    pairs: tuple[NDArray, NDArray],
-    evaluation: tuple[NDArray, NDArray, NDArray],
-    *,
-    iterations: int,
-    batch_size: int,
-    learning_rate: float,
-    averaging_rate: float,
-    rng: np.random.Generator,
-) -> float:
-    """Train the critic; mean held-out value of the last steps, nats."""
+    evaluation = _evaluation_pairs(rows[value_rows], others[value_rows], continuous_s, rng)
     # Here, not above: torch belongs to the rooms that train models, and a user who only reads a
     # table of counts should wait for it.
     import torch
@@ -137,19 +107,20 @@ def _trained_value(
     from skfairdp.engine.modules import MLP
     from skfairdp.engine.randomness import SeededDraws
 
-    rows, others = (torch.as_tensor(part, dtype=torch.float32) for part in pairs)
-    joint, product = (torch.as_tensor(part, dtype=torch.float32) for part in evaluation[:2])
-    log_weights = torch.as_tensor(evaluation[2], dtype=torch.float32)
+    given = (rows[train_rows], others[train_rows], *evaluation)
+    z_rows, s_rows, joint, product, log_weights = (
+        torch.as_tensor(x, dtype=torch.float32) for x in given
+    )
     seed = int(rng.integers(2**62))
     generator = torch.Generator().manual_seed(seed)
     with SeededDraws(seed):
-        critic = MLP(rows.shape[1] + others.shape[1], 1, _HIDDEN, torch.nn.ReLU6)
+        critic = MLP(z_rows.shape[1] + s_rows.shape[1], 1, _HIDDEN, torch.nn.ReLU6)
     optimizer = torch.optim.Adam(critic.parameters(), lr=learning_rate, fused=True)
     log_average: torch.Tensor | None = None
     values = []
     for step in range(iterations):
-        picks = torch.randint(len(rows), (3, batch_size), generator=generator)
-        left, right = rows[picks[:2].flatten()], others[picks[::2].flatten()]
+        picks = torch.randint(len(z_rows), (3, batch_size), generator=generator)
+        left, right = z_rows[picks[:2].flatten()], s_rows[picks[::2].flatten()]
         scores = critic(torch.cat([left, right], dim=1))[:, 0]
         log_mean = torch.logsumexp(scores[batch_size:], 0) - math.log(batch_size)
         now = log_mean.detach()
@@ -166,7 +137,11 @@ def _trained_value(
             with torch.no_grad():
                 second = torch.logsumexp(critic(product)[:, 0] + log_weights, 0)
                 values.append(float(critic(joint).mean() - second))
-    return float(np.mean(values))
+    reason = (
+        f"Donsker-Varadhan value of a neural critic after {iterations} steps, on "
+        f"{len(value_rows)} held-out rows; tends to be too low."
+    )
+    return estimated(float(np.mean(values)), "mine", reason, len(rows), units)
 
 
 def _split(
