@@ -11,7 +11,13 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
+from skfairdp.certificate.unwrap import (
+    ColumnChoice,
+    Deployed,
+    charges_privacy,
+    kind_of,
+    learns_from_rows,
+)
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose
@@ -226,11 +232,16 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
 def _sorted(
     leaves: Sequence[tuple[str, Any]], public_steps: Sequence[str]
 ) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
-    """Steps that were not declared public, and what is assumed of the others."""
-    return [leaf for leaf in leaves if not _listed(leaf[0], public_steps)], tuple(
+    """Steps that were not declared public, and what is assumed of them and the others."""
+    other = [leaf for leaf in leaves if not _listed(leaf[0], public_steps)]
+    return other, tuple(
         assumptions.DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
         for name, step in leaves
         if _listed(name, public_steps) and (charges_privacy(step) or learns_from_rows(step))
+    ) + tuple(
+        assumptions.DENSE_ROWS.format(name=name)
+        for name, step in other
+        if isinstance(step, ColumnChoice) and not learns_from_rows(step)
     )
 
 

@@ -28,14 +28,11 @@ from skfairdp.protocol import answers_of
 
 CONTAINERS = (ColumnTransformer, FeatureUnion, Pipeline)
 
+_OF_NUMBERS = preprocessing.Binarizer, preprocessing.Normalizer, preprocessing.PolynomialFeatures
 # Exact types: a subclass may learn what its parent does not.
-STATELESS = (
-    FeatureHasher,
-    HashingVectorizer,
-    preprocessing.Binarizer,
-    preprocessing.Normalizer,
-    preprocessing.PolynomialFeatures,
-)
+STATELESS = FeatureHasher, HashingVectorizer, *_OF_NUMBERS
+# What they make of sparse rows is sparse.
+PASSING_ON = preprocessing.FunctionTransformer, *_OF_NUMBERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +40,7 @@ class ColumnChoice:
     """What was chosen about columns with the training rows in sight."""
 
     what: str  # and by whom
+    only_of_sparse_rows: bool = False
 
 
 def is_transparent(wrapper: object) -> bool:
@@ -75,6 +73,8 @@ def learns_from_rows(step: Any) -> bool:
     """Whether fitting a step of others takes more from the rows than the number of columns."""
     if shadows(step):
         return True
+    if isinstance(step, ColumnChoice):
+        return not step.only_of_sparse_rows
     if answers_of(step)._learns_from_rows is False:
         return False
     if type(step) in STATELESS:
@@ -101,24 +101,24 @@ def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
     if type(stage) not in CONTAINERS or shadows(stage):
         yield name, stage  # a subclass may learn what its parent does not
         return
-    if type(stage) is Pipeline:
-        inner = list(stage.steps)
-    elif type(stage) is FeatureUnion:
-        inner = list(stage.transformer_list)
+    if type(stage) is not ColumnTransformer:
+        inner = list(stage.steps if type(stage) is Pipeline else stage.transformer_list)
     else:
         inner = [(key, transformer) for key, transformer, _ in stage.transformers_]
-        chosen = [key for key, _, columns in stage.transformers if callable(columns)]
-        inner += [(key, ColumnChoice("columns chosen by a function")) for key in chosen]
-        # What is sparse by its class or settings; of sparse rows passed on, what came of them.
+        chosen = ColumnChoice("columns chosen by a function")
+        inner += [(key, chosen) for key, _, columns in stage.transformers if callable(columns)]
+        steps = [step for key, part in inner for _, step in leaves_of(key, part)]
+        # What is sparse by class or settings, or came out so; tables with names are dense.
         sparse = getattr(stage, "sparse_output_", False) or any(
             isinstance(step, FeatureHasher | HashingVectorizer)
             or getattr(step, "sparse_output", False) is True
-            for key, transformer in inner
-            for _, step in leaves_of(key, transformer)
+            for step in steps
         )
-        if sparse and stage.sparse_threshold > 0.0:
+        maybe = any(isinstance(step, PASSING_ON) for step in steps)
+        maybe &= not hasattr(stage, "feature_names_in_")
+        if stage.sparse_threshold > 0.0 and (sparse or maybe):
             how = "sparse or dense by the zeros in the rows; set sparse_threshold=0"
-            inner.append(("sparse_threshold", ColumnChoice(how)))
+            inner.append(("sparse_threshold", ColumnChoice(how, only_of_sparse_rows=not sparse)))
     for key, step in inner:
         yield from leaves_of(f"{name}__{key}", step)
 

@@ -199,6 +199,23 @@ def test_the_density_of_rows_decides_nothing_that_a_certificate_passes_over(know
         assert not void or "set sparse_threshold=0" in stated.assumptions[0]
 
 
+@pytest.mark.parametrize("threshold", [0.3, 0])
+def test_that_rows_passed_on_are_dense_is_assumed_where_it_matters(threshold: float) -> None:
+    """Of sparse rows, the number of entries decides whether the table that comes out is dense."""
+    columns = ColumnTransformer([("all", "passthrough", [0, 1])], sparse_threshold=threshold)
+    model = make_pipeline(columns, DPSGDClassifier(max_epochs=1, delta=1e-3))
+    rows = np.column_stack([np.arange(60) < 40, np.ones(60)]).astype(float)
+    dense = certify(model.fit(rows, Y)).privacy
+    assert not dense.is_void
+    assert ("were fitted were dense" in " ".join(dense.assumptions)) is (threshold > 0)
+    named = certify(
+        clone(model)
+        .set_params(columntransformer__transformers=[("all", "passthrough", ["a", "b"])])
+        .fit(pd.DataFrame(rows, columns=["a", "b"]), Y)
+    ).privacy
+    assert "were fitted were dense" not in " ".join(named.assumptions)
+
+
 class Wrapper(TransformerMixin, BaseEstimator):
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
