@@ -62,8 +62,9 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     reasons = [*shown.changes, *_unpaid(other)]
     if not charges_privacy(deployed.final):
         reasons.append(_foreign(deployed.final))
-    elif own_search is None:
-        reasons += [search_reason(search, deployed.final) for search in deployed.searches]
+    else:  # one around a search of ours, too: that states what one fit of it spent
+        others = [search for search in deployed.searches if not charges_privacy(search)]
+        reasons += [search_reason(search, deployed.final) for search in others]
     relations = sorted(_relations(stated))
     if len(relations) > 1:
         kinds = "; ".join(f"{protects} under {adjacency}" for adjacency, protects in relations)

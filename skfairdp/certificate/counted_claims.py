@@ -37,9 +37,12 @@ def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
     return np.stack([hit for hit, _ in counts]), np.stack([miss for _, miss in counts])
 
 
-def noisy_cells(strata: Sequence[Stratum], table: NDArray) -> NoisyCells:
-    """Cells of noisy counts of shape (n_groups, n_labels, n_classes), their sizes private."""
-    terms = np.array([(s.successes.sum(), s.failures.sum()) for s in strata])
+def noisy_cells(strata: Sequence[Stratum], table: NDArray, noises: int = 1) -> NoisyCells:
+    """Cells of noisy counts of shape (n_groups, n_labels, n_classes), their sizes private.
+
+    `noises`: how many draws of noise each count holds.
+    """
+    terms = noises * np.array([(s.successes.sum(), s.failures.sum()) for s in strata])
     return NoisyCells(*stack(strata, table), terms[:, 0], terms[:, 1])
 
 
@@ -112,11 +115,12 @@ def noisy_claim(
     labels: tuple,
     settings: EvaluationSettings,
     rests_on: tuple[str, ...],
+    noises: int = 1,
 ) -> FairnessGuarantee:
     """Make a claim from the noisy table; the true one is read for public sizes alone."""
     epsilon = settings.count_epsilon
     assert epsilon is not None
-    cells = noisy_cells(strata, noisy)
+    cells = noisy_cells(strata, noisy, noises)
     hits, misses = cells.successes, cells.failures
     successes, rows = hits, hits + misses
     if settings.public_sizes:

@@ -40,9 +40,9 @@ STATELESS = (
 
 @dataclass(frozen=True, eq=False)
 class ColumnChoice:
-    """Columns that a function of yours chose after it saw the training rows."""
+    """What was chosen about columns with the training rows in sight."""
 
-    by: Any
+    what: str  # and by whom
 
 
 def is_transparent(wrapper: object) -> bool:
@@ -57,7 +57,7 @@ def charges_privacy(step: object) -> bool:
 
 def kind_of(step: object) -> str:
     """What a step is, in a message."""
-    return "columns chosen by a function" if isinstance(step, ColumnChoice) else type(step).__name__
+    return step.what if isinstance(step, ColumnChoice) else type(step).__name__
 
 
 def takes_groups(step: Any, method: str) -> bool:
@@ -107,8 +107,18 @@ def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
         inner = list(stage.transformer_list)
     else:
         inner = [(key, transformer) for key, transformer, _ in stage.transformers_]
-        chosen = [(key, columns) for key, _, columns in stage.transformers if callable(columns)]
-        inner += [(key, ColumnChoice(columns)) for key, columns in chosen]
+        chosen = [key for key, _, columns in stage.transformers if callable(columns)]
+        inner += [(key, ColumnChoice("columns chosen by a function")) for key in chosen]
+        # What is sparse by its class or settings; of sparse rows passed on, what came of them.
+        sparse = getattr(stage, "sparse_output_", False) or any(
+            isinstance(step, FeatureHasher | HashingVectorizer)
+            or getattr(step, "sparse_output", False) is True
+            for key, transformer in inner
+            for _, step in leaves_of(key, transformer)
+        )
+        if sparse and stage.sparse_threshold > 0.0:
+            how = "sparse or dense by the zeros in the rows; set sparse_threshold=0"
+            inner.append(("sparse_threshold", ColumnChoice(how)))
     for key, step in inner:
         yield from leaves_of(f"{name}__{key}", step)
 

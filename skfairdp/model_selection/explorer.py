@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skfairdp.figures import significant_up
 from skfairdp.model_selection.frontier import directions, measured, refuse_absent
 
 INTRO = (
@@ -142,7 +143,7 @@ def _texts(frame: pd.DataFrame, name: str | None) -> list[str]:
 def _distinct(names: Sequence[str], frame: pd.DataFrame) -> list[str]:
     """Tell models of one name apart: by epsilon, and where that is the same, by number."""
     found = pd.Series(names)
-    epsilons = ["∞" if np.isposinf(e) else f"{e:.4g}" for e in frame["epsilon"].astype(float)]
+    epsilons = [significant_up(e, 4) for e in frame["epsilon"].astype(float)]
     with_epsilon = found + ", ε " + pd.Series(epsilons)
     found = found.where(~found.duplicated(keep=False), with_epsilon)
     number = " (" + (found.groupby(found).cumcount() + 1).astype(str) + ")"
