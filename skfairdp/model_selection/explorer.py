@@ -154,12 +154,8 @@ def _names(
     frame: pd.DataFrame, figures: Sequence[str], label: str | None, paths: str | None
 ) -> list[str]:
     """Name of each model: its label, and whatever else tells it from the others."""
-    others = [
-        name
-        for name in frame.columns
-        if name not in (*figures, label, paths, "rank")
-        and 1 < frame[name].astype(str).nunique() <= 20
-    ]
+    others = [name for name in frame.columns if name not in (*figures, label, paths, "rank")]
+    others = [name for name in others if 1 < frame[name].astype(str).nunique() <= 20]
     names = []
     for i, (_, row) in enumerate(frame.iterrows(), 1):
         parts = [] if label is None else [str(row[label])]

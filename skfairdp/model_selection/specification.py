@@ -189,11 +189,9 @@ def specify(
 def _points(
     estimator: Any, candidates: Mapping[str, Sequence[Any]] | Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    grid = (
-        [candidates]
-        if isinstance(candidates, Mapping)
-        else [{key: [value] for key, value in point.items()} for point in candidates]
-    )
+    grid: list[Any] = [candidates]
+    if not isinstance(candidates, Mapping):
+        grid = [{key: [value] for key, value in point.items()} for point in candidates]
     if not grid:
         raise ValueError("'candidates' is empty: name at least one point, e.g. [{}].")
     check_distributions(estimator, grid)

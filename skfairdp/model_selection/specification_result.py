@@ -171,13 +171,11 @@ class Specification:
             strata = get_notion(attempt.claim.notion).strata(final_of(attempt.model).classes_)
             counts = attempt.noisy_counts
             cells = noisy_cells(strata, counts.sum(axis=-1), counts.shape[-1])
-            bounds = (
-                private_gap_upper_bound(cells, price, confidence_level=level),
-                private_gap_lower_bound(cells, price, confidence_level=level),
-            )
-            verdict = verdict_on(*bounds, self.tolerance)
+            upper = private_gap_upper_bound(cells, price, confidence_level=level)
+            lower = private_gap_lower_bound(cells, price, confidence_level=level)
             stated = attempt.claim.bound, attempt.lower, attempt.verdict
-            if stated != (*bounds, verdict) or not attempt.certificate.verify(attempt.model):
+            found = upper, lower, verdict_on(upper, lower, self.tolerance)
+            if stated != found or not attempt.certificate.verify(attempt.model):
                 return False
         finals = [final_of(attempt.model) for attempt in self.attempts]
         # Points of one path are one fit, and share its released tables.
