@@ -209,9 +209,7 @@ def _answers(
     return answers, how
 
 
-def _classes(
-    deployed: Deployed, predicted: ArrayLike | None, y: ArrayLike | None, private: bool
-) -> list:
+def _classes(deployed: Deployed, predicted: Any, y: ArrayLike | None, private: bool) -> list:
     known = getattr(deployed.final, "classes_", None)
     if known is not None:
         return np.asarray(known).tolist()

@@ -213,9 +213,7 @@ class ChargedReport:
         return 0 if kept and not certificate.nearly_constant else 1
 
 
-def estimator_of(
-    arguments: argparse.Namespace, people: People, ledger: PrivacyLedger | None
-) -> Any:
+def estimator_of(arguments: argparse.Namespace, people: People, book: PrivacyLedger | None) -> Any:
     """Make the estimator that was asked for; the two outcomes are declared."""
     name = arguments.mechanism
     shared = {
@@ -223,7 +221,7 @@ def estimator_of(
         "delta": arguments.delta,
         "classes": list(people.outcomes),
         "progress": False if arguments.quiet else None,
-        "ledger": ledger,
+        "ledger": book,
     }
     first_is_positive = people.positive == people.outcomes[0]
     if name == "fairdp":

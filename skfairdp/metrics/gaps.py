@@ -93,9 +93,7 @@ def label_arrays(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray, NDArray
     return truth, guess
 
 
-def known_classes(
-    truth: NDArray, guess: NDArray, classes: Sequence[Hashable] | None
-) -> list[Hashable]:
+def known_classes(truth: NDArray, guess: NDArray, classes: Sequence | None) -> list[Hashable]:
     """All labels: the declared ones in their order, or those that occur, sorted."""
     found = None
     if not any(pd.isna(part).any() or (part == np.inf).any() for part in (truth, guess)):
@@ -128,9 +126,7 @@ def check_abstention(abstention_label: Hashable, truth: NDArray) -> None:
         )
 
 
-def _gap_of(
-    stratum: Stratum, truth: NDArray[np.int64], guess: NDArray[np.int64], groups: Groups
-) -> float:
+def _gap_of(stratum: Stratum, truth: NDArray, guess: NDArray, groups: Groups) -> float:
     success = stratum.successes[truth, guess]
     rows = success | stratum.failures[truth, guess]
     sizes = np.bincount(groups.codes[rows], minlength=len(groups.labels))

@@ -97,9 +97,8 @@ class FileStore:
             connection.execute("BEGIN IMMEDIATE")
             document = self._document(connection)
             line = change(document)
-            connection.execute(
-                "UPDATE state SET text = ?", (json.dumps(document, allow_nan=False),)
-            )
+            text = json.dumps(document, allow_nan=False)
+            connection.execute("UPDATE state SET text = ?", (text,))
             if line is not None:
                 connection.execute("INSERT INTO history (text) VALUES (?)", (json.dumps(line),))
             connection.execute("COMMIT")
