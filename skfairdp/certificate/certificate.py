@@ -122,7 +122,7 @@ class Certificate(Claims):
             When there is no fairness claim to draw.
         """
         if not self.fairness:
-            raise ValueError("No fairness claim to draw; certify rows with sensitive_features.")
+            raise ValueError("There is no fairness claim; certify with sensitive_features.")
         return draw_bounds(self.fairness, ax, threshold)
 
     def to_html(
