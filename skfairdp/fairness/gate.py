@@ -132,7 +132,12 @@ class ParityGate:
         return not any(self.accepts(*cell) for cell in cells)
 
     def gaps(self) -> NDArray[np.float64]:
-        """Γ of every cell of the present table, shape (n_groups, n_classes), float64."""
+        """Compute Γ of every cell of the present table.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_groups, n_classes)
+        """
         return np.array(self._gaps(), dtype=np.float64).reshape(self.n_groups, self.n_classes)
 
     def accepts(self, group: int, label: int) -> bool:
