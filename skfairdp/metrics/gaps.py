@@ -201,6 +201,6 @@ def answered(
     groups = sensitive_features
     if groups is not None:
         if len(np.asarray(groups, dtype=object)) != len(truth):
-            raise ValueError(f"sensitive_features must have {len(truth)} values, one per row.")
+            raise ValueError(f"sensitive_features must have one value per row: {len(truth)}.")
         groups = _safe_indexing(groups, kept)
     return AnsweredRows(_safe_indexing(y_true, kept), _safe_indexing(y_pred, kept), groups)
