@@ -26,9 +26,7 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-_REPRODUCIBLE = (
-    "The noise of the counts is reproducible: anyone who knows its seed can subtract it."
-)
+_SEEDED = "The noise of the counts is reproducible: anyone who knows its seed can subtract it."
 
 
 def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
@@ -103,7 +101,7 @@ def with_counts(
         # Another relation: the two costs stand side by side and are never added.
         return dataclasses.replace(privacy, assumptions=(*privacy.assumptions, note))
     if source.reproducible:
-        return _void([_REPRODUCIBLE], [privacy], ())
+        return _void([_SEEDED], [privacy], ())
     # Counts with public sizes speak of blanked records; so does, at the same cost, a
     # guarantee for removal under declared sizes. Cut by position, the parts of other records
     # move when one is removed, not when it is blanked.
@@ -157,7 +155,7 @@ def counts_guarantee(
 ) -> PrivacyGuarantee:
     """State what a table of counts of held-out rows costs by itself."""
     if source.reproducible:
-        return PrivacyGuarantee.void(_REPRODUCIBLE)
+        return PrivacyGuarantee.void(_SEEDED)
     return PrivacyGuarantee(
         epsilon=count_epsilon,
         delta=0.0,
@@ -173,9 +171,7 @@ def _note(count_epsilon: float, source: NoiseSource) -> str:
     return assumptions.COUNTS_RELEASED.format(name=source.name, epsilon=as_given(count_epsilon))
 
 
-def _of_releases(
-    deployed: Deployed, place: int, public_steps: Sequence[str]
-) -> PrivacyGuarantee | None:
+def _of_releases(deployed: Deployed, place: int, public: Sequence[str]) -> PrivacyGuarantee | None:
     """State what people are promised whom later steps see through their releases alone."""
     name, step = deployed.stages[place]
     own: PrivacyGuarantee | None = step.privacy_
@@ -183,7 +179,7 @@ def _of_releases(
         return None
     earlier = dataclasses.replace(deployed, stages=deployed.stages[:place]).leaves()
     later = dataclasses.replace(deployed, stages=deployed.stages[place + 1 :]).leaves()
-    other, declared = _sorted(earlier, public_steps)
+    other, declared = _sorted(earlier, public)
     reasons = [*deployed.changes, *_unpaid(other)]
     reasons += [
         f"Step {where!r} ({type(one).__name__}) comes before the releases of {name!r} and learned "

@@ -24,6 +24,7 @@ from skfairdp.fairness.derivation import AVERAGED, DEPLOYED
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
 
+Rates = tuple[Notion, Sequence[Stratum]]  # those of a notion, as masks of a table
 _FORMS = {
     "exact": ("exact, of each pair of groups", derivation.EXACT),
     "difference": ("difference (Hoeffding)", derivation.HOEFFDING),
@@ -79,14 +80,10 @@ def counted_claim(
 
 
 def exact_claim(
-    notion: Notion,
-    strata: Sequence[Stratum],
-    table: NDArray,
-    labels: tuple,
-    settings: EvaluationSettings,
-    rests_on: tuple[str, ...],
+    rates: Rates, table: NDArray, labels: tuple, settings: EvaluationSettings, rests_on: tuple
 ) -> FairnessGuarantee:
     """Make a claim from counts without noise, or from sums of probabilities."""
+    notion, strata = rates
     hits, misses = stack(strata, table)
     rows = hits + misses
     averaged = table.dtype.kind == "f"
@@ -108,8 +105,7 @@ def exact_claim(
 
 
 def noisy_claim(
-    notion: Notion,
-    strata: Sequence[Stratum],
+    rates: Rates,
     table: NDArray,
     noisy: NDArray,
     labels: tuple,
@@ -118,7 +114,7 @@ def noisy_claim(
     noises: int = 1,
 ) -> FairnessGuarantee:
     """Make a claim from the noisy table; the true one is read for public sizes alone."""
-    epsilon = settings.count_epsilon
+    (notion, strata), epsilon = rates, settings.count_epsilon
     assert epsilon is not None
     cells = noisy_cells(strata, noisy, noises)
     hits, misses = cells.successes, cells.failures

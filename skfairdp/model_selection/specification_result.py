@@ -254,7 +254,7 @@ def attempt_of(
     classes = np.asarray(final.classes_).tolist()
     rests_on = tuple(holdout_assumptions(terms, held.groups, True, ANSWERS_ASSUMED, classes))
     # Sizes are private: of the first table nothing is read.
-    claim = noisy_claim(notion, strata, flat, flat, held.groups.labels, terms, rests_on, bins)
+    claim = noisy_claim((notion, strata), flat, flat, held.groups.labels, terms, rests_on, bins)
     cells = noisy_cells(strata, flat, bins)
     lower = private_gap_lower_bound(cells, price, confidence_level=level)
     final._state(privacy)  # what its rows have spent, not this fit alone
