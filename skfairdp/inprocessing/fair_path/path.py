@@ -26,7 +26,6 @@ def multipliers_of(side: int) -> Floats:
     return np.asarray(t / (1.0 - np.abs(t)))
 
 
-MULTIPLIERS = multipliers_of(SIDE)
 # A point is taken where its gap keeps to the tolerance with this many standard errors to spare:
 # 90 % of a Gaussian.
 MARGIN = 1.2815515655446004
@@ -209,7 +208,7 @@ class ReleasedPath:
 
 
 def _along(sums: Floats) -> Floats:
-    """Prefix sums of both sides, (2, ..., SIDE), in the order of `MULTIPLIERS`."""
+    """Prefix sums of both sides, (2, ..., SIDE), in the order of `multipliers_of`."""
     negative, positive = sums
     return np.concatenate([negative[..., ::-1], np.zeros((*sums.shape[1:-1], 1)), positive], -1)
 
