@@ -25,11 +25,11 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.path import (
+    MULTIPLIERS,
     SIDE,
     ReleasedPath,
     decisions,
     flips,
-    multipliers_of,
 )
 from skfairdp.inprocessing.fair_path.public_scores import _softmax_from_sums
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores, ScoresObjective
@@ -185,8 +185,8 @@ def test_every_point_of_a_path_is_optimal_for_its_own_gaps(notion, seed, n_group
         direction = np.einsum("sk,sl->kl", weights / mass, rates.selected)
     scores, path = path_of(counts, rates, direction)
     pairs = list(itertools.combinations(range(n_groups), 2))
-    for j in range(0, len(multipliers_of(SIDE)), 60):
-        h = decisions(scores, multipliers_of(SIDE)[j]) > 0.0
+    for j in range(0, len(MULTIPLIERS), 60):
+        h = decisions(scores, MULTIPLIERS[j]) > 0.0
         accuracy = p[h, :, 1].sum() + p[~h, :, 0].sum()
         levels = slopes @ h + constants
         assert np.allclose(path.levels[..., j], levels)
@@ -194,7 +194,7 @@ def test_every_point_of_a_path_is_optimal_for_its_own_gaps(notion, seed, n_group
         gaps = np.array([levels[:, v] - levels[:, u] for u, v in pairs])
         assert path.gaps[j] == pytest.approx(np.abs(gaps).max())
         gain = p[..., 1].sum(axis=1) - 0.5 * p.sum(axis=(1, 2))
-        towards = 1.0 if multipliers_of(SIDE)[j] >= 0.0 else -1.0
+        towards = 1.0 if MULTIPLIERS[j] >= 0.0 else -1.0
         weighted = towards * np.einsum("sk,skx->x", weights, slopes)
         best = linprog(-gain, A_ub=weighted[None], b_ub=[weighted @ h + 1e-12], bounds=(0.0, 1.0))
         assert 2.0 * -best.fun + p[..., 0].sum() == pytest.approx(accuracy, abs=1e-7)
@@ -390,9 +390,9 @@ def test_a_row_flips_once_at_most() -> None:
     rng = np.random.default_rng(0)
     scores = np.round(rng.normal(size=(300, 2)), 1)  # zeros and ties among them
     places, changes = flips(scores)
-    table = np.array([decisions(scores, multiplier) > 0.0 for multiplier in multipliers_of(SIDE)]).T
+    table = np.array([decisions(scores, multiplier) > 0.0 for multiplier in MULTIPLIERS]).T
     for row, place, change in zip(table, places, changes, strict=True):
-        expected = np.full(len(multipliers_of(SIDE)), row[SIDE])
+        expected = np.full(len(MULTIPLIERS), row[SIDE])
         if place >= 0:
             side, first = divmod(place, SIDE)
             expected[slice(SIDE + 1 + first, None) if side else slice(0, SIDE - first)] ^= True
@@ -735,7 +735,7 @@ def test_searches_over_a_path() -> None:
     model = FairPathClassifier(tolerance=0.9, epsilon=8.0, **FAST)
     plain = GridSearchCV(model, {"max_grad_norm": [0.5, 2.0]}, cv=2)
     plain.fit(X, y, sensitive_features=groups)
-    assert plain.best_estimator_.multiplier_ in multipliers_of(SIDE)
+    assert plain.best_estimator_.multiplier_ in MULTIPLIERS
     private = PrivateSearchCV(
         model, {"max_grad_norm": [0.5, 2.0]}, epsilon=8.0, delta=1e-5, n_iter=2
     )

@@ -26,6 +26,7 @@ def multipliers_of(side: int) -> Floats:
     return np.asarray(t / (1.0 - np.abs(t)))
 
 
+MULTIPLIERS = multipliers_of(SIDE)
 # A point is taken where its gap keeps to the tolerance with this many standard errors to spare:
 # 90 % of a Gaussian.
 MARGIN = 1.2815515655446004
@@ -208,7 +209,7 @@ class ReleasedPath:
 
 
 def _along(sums: Floats) -> Floats:
-    """Prefix sums of both sides, (2, ..., SIDE), in the order of `multipliers_of`."""
+    """Prefix sums of both sides, (2, ..., SIDE), in the order of `MULTIPLIERS`."""
     negative, positive = sums
     return np.concatenate([negative[..., ::-1], np.zeros((*sums.shape[1:-1], 1)), positive], -1)
 
