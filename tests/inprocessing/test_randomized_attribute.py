@@ -195,13 +195,13 @@ def test_prediction_asks_for_groups_only_where_decisions_depend_on_them(mode: st
 
 def test_the_group_of_a_query_is_randomised_anew_each_time_or_used_as_it_is() -> None:
     X, y, group = crowd()
-    drawn = Model(epsilon=2.0, group_at_predict="randomized", tolerance=0.1)
+    drawn = Model(epsilon=2.0, group_at_predict="randomized", tolerance=0.1, **SHORT)
     drawn.fit(X, y, sensitive_features=group)
     drawn.decision_rates_ = np.array([[0.0, 1.0], [1.0, 0.0]])  # all depends on the group
     # A report differs from the next one with chance .2: 6,000 alike have no chance.
     several = [drawn.predict_proba(X, sensitive_features=group) for _ in range(2)]
     assert not np.array_equal(*several)
-    raw = Model(epsilon=2.0, group_at_predict="raw", tolerance=0.1)
+    raw = Model(epsilon=2.0, group_at_predict="raw", tolerance=0.1, **SHORT)
     raw.fit(X, y, sensitive_features=group)
     fixed = [raw.predict(X, sensitive_features=group) for _ in range(2)]
     assert np.array_equal(*fixed)
