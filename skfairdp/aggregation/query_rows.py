@@ -39,7 +39,6 @@ class Queries:
     own: bool = False  # Whether they are the training rows themselves
 
     def picked(self, order: np.ndarray) -> Queries:
-        """Rows at some positions, in their order."""
         groups = self.groups
         return Queries(
             self.X[order],

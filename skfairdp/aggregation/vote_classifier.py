@@ -274,7 +274,6 @@ class AggregatedClassifier(PrivateClassifier):
         )
 
     def _public_things(self, run: VotingRun) -> tuple[str, ...]:
-        """Say what is public."""
         named = run.queries.groups is None and run.rows.groups is not None
         sets = closed_sets(labels=self.classes is not None, groups=False if named else None)
         return (*sets, QUERIES_PUBLIC)

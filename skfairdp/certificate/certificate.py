@@ -134,10 +134,7 @@ class Certificate(Claims):
             When there is no fairness claim to draw.
         """
         if not self.fairness:
-            raise ValueError(
-                "The certificate has no fairness claim to draw; certify with held-out rows and "
-                "their sensitive_features."
-            )
+            raise ValueError("No fairness claim to draw; certify rows with sensitive_features.")
         return draw_bounds(self.fairness, ax, threshold)
 
     def to_html(

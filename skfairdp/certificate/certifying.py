@@ -167,9 +167,7 @@ def certify(
         certificate_index=certificate_index,
     )
     if X is None and any(part is not None for part in (y, sensitive_features, person_ids)):
-        raise ValueError(
-            "y, sensitive_features or person_ids were given without X; pass the held-out rows."
-        )
+        raise ValueError("y, sensitive_features or person_ids were given without X: pass the rows.")
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)

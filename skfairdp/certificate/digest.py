@@ -55,9 +55,7 @@ def bind(value: object) -> Bound:
     try:
         digest = walk.digest(value)
     except RecursionError:
-        raise UnboundModelError(
-            "The model cannot be bound: its parts are nested too deeply."
-        ) from None
+        raise UnboundModelError("The model cannot be bound: its parts nest too deeply.") from None
     return Bound("sha256:" + digest.hex(), walk.with_code, frozenset(walk.libraries))
 
 

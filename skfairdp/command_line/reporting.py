@@ -77,9 +77,7 @@ def _choose_mechanism(arguments: argparse.Namespace) -> None:
     if several and name == "fair-path":
         raise CommandError("--mechanism fair-path takes one --notion; for several take rates.")
     if arguments.threshold is not None and name != "fairdp":
-        raise CommandError(
-            f"--threshold has no meaning for --mechanism {name}; leave it out, or take fairdp."
-        )
+        raise CommandError(f"--threshold has no meaning for --mechanism {name}; take fairdp.")
 
 
 def _check_parts(people: People, held: np.ndarray) -> None:

@@ -95,8 +95,7 @@ class ParityGate:
             raise ValueError(
                 f"cold_start={cold_start} is too short for tolerance={tolerance:g} under "
                 f"rule='all_cells': one answer more moves a rate by up to 1/cold_start, so at "
-                f"least {needed} answers a group are needed. Set cold_start={needed} or more, or "
-                "a larger tolerance."
+                f"least {needed} answers a group are needed: raise cold_start or the tolerance."
             )
         self.n_groups = int(n_groups)
         self.n_classes = int(n_classes)
@@ -268,7 +267,6 @@ def smallest_cold_start(tolerance: float) -> int:
     if tolerance == 0:
         raise ValueError(
             "tolerance=0 is not possible with rule='all_cells': it needs a cold_start of at least "
-            "1/tolerance answers a group, and no number is enough. Use a small positive tolerance; "
-            "0.01 needs cold_start=100."
+            "1/tolerance answers a group. Use a small tolerance; 0.01 needs cold_start=100."
         )
     return math.ceil(1 / exact_tolerance(tolerance))

@@ -75,9 +75,7 @@ class FileStore:
                 connection.close()
                 raise
         except sqlite3.Error as error:
-            raise MonitorError(
-                f"The monitor's file {str(self._path)!r} cannot be used: {error}."
-            ) from error
+            raise MonitorError(f"The file {str(self._path)!r} cannot be used: {error}.") from error
         return connection
 
     def read(self) -> Document:

@@ -233,7 +233,6 @@ class Turnstile:
         return self
 
     def _now(self) -> _Table:
-        """Copy of the table."""
         if self._file is not None:
             return _Table.of(self._file.read(), self._settings)
         with self._lock:

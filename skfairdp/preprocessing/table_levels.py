@@ -18,13 +18,15 @@ from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 
+Floats = NDArray[np.float64]
+
 # A grid for any number. Cells are octaves: a sign and a binary exponent from -126 to 127. Zero has
 # a cell of its own, from 0 to 2**-126; the cells at both ends hold all that is larger than 2**128
 # in size. What has rows is divided into eighths, and these into up to 64 parts, so that a year (all
 # of them are in one octave) and a sum of money (over ten octaves) both get useful bins.
 SMALLEST = 2.0**-126
 _SIZES = np.ldexp(1.0, np.arange(-126, 129))
-EDGES: NDArray[np.float64] = np.concatenate([-_SIZES[:0:-1], [0.0], _SIZES])
+EDGES: Floats = np.concatenate([-_SIZES[:0:-1], [0.0], _SIZES])
 N_CELLS = len(EDGES) + 1
 
 # Probability that any cell without rows is divided.
@@ -103,16 +105,12 @@ def _kind(cells: Cells) -> NDArray[np.int64]:
 
 
 def _intervals(
-    release: TableRelease,
-    segment: Segment,
-    at: int,
-    n_bins: int,
-    read: Callable[[Cells], NDArray[np.float64]],
+    release: TableRelease, segment: Segment, at: int, n_bins: int, read: Callable[[Cells], Floats]
 ) -> Intervals:
     edges, std = EDGES, segment.blocks[0].noise_std
     most = iter(PARTS)
 
-    def then(counts: NDArray[np.float64]) -> tuple[Any, int]:
+    def then(counts: Floats) -> tuple[Any, int]:
         nonlocal edges
         edges = divided(edges, counts, std, next(most))
         return _between(edges, read), len(edges) + 1
@@ -121,7 +119,7 @@ def _intervals(
     return bins(edges, counts, std, n_bins)
 
 
-def _between(edges: NDArray[np.float64], read: Callable[[Cells], NDArray[np.float64]]) -> Any:
+def _between(edges: Floats, read: Callable[[Cells], Floats]) -> Any:
     def cell(cells: Cells) -> NDArray[np.int64]:
         numbers = read(cells)
         return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers, side="right"))
@@ -129,9 +127,7 @@ def _between(edges: NDArray[np.float64], read: Callable[[Cells], NDArray[np.floa
     return cell
 
 
-def divided(
-    edges: NDArray[np.float64], counts: NDArray[np.float64], std: float, most: int
-) -> NDArray[np.float64]:
+def divided(edges: Floats, counts: Floats, std: float, most: int) -> Floats:
     """Divide the cells that have rows, the finer the more they have.
 
     `edges` (m,): ascending. `counts` (m + 1,): noisy counts between them, and beyond both ends.
@@ -152,9 +148,7 @@ def divided(
     return np.array(sorted(found))
 
 
-def bins(
-    edges: NDArray[np.float64], counts: NDArray[np.float64], std: float, n_bins: int
-) -> Intervals:
+def bins(edges: Floats, counts: Floats, std: float, n_bins: int) -> Intervals:
     """Join neighbouring cells to bins of about as many rows.
 
     `edges`, `counts`, `std`: as in `divided`. `n_bins`: a cell with at least the `n_bins`-th part

@@ -233,16 +233,19 @@ class PrivateThinningClassifier(PrivateClassifier):
         return inner, rows, targets, names[np.append(groups.codes[kept], [0, 0])]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        return self.classes_[self.estimator_.predict(self._features(X))]
+        X = self._features(X)
+        return self.classes_[self.estimator_.predict(X)]
 
     @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        return self.estimator_.predict_proba(self._features(X))
+        X = self._features(X)
+        return self.estimator_.predict_proba(X)
 
     @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the scores that `estimator_` decides by."""
-        return self.estimator_.decision_function(self._features(X))
+        X = self._features(X)
+        return self.estimator_.decision_function(X)
 
     def _features(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)

@@ -240,17 +240,14 @@ class PrivacyGuarantee:
         """
         groups, event = document["per_group"], document["event"]
         shares = document.get("exposures")
+        plain = ("delta", "adjacency", "protects", "accountant", "assumptions")
         return cls(
             epsilon=number_from_json(document["epsilon"]),
-            delta=float(document["delta"]),
-            adjacency=document["adjacency"],
-            protects=document["protects"],
-            accountant=document["accountant"],
+            **{name: document[name] for name in plain},
             per_group=None
             if groups is None
             else {label_from_json(k): number_from_json(v) for k, v in groups},
             event=None if event is None else event_from_dict(event),
-            assumptions=tuple(document["assumptions"]),
             exposures=None if shares is None else tuple(map(Exposure.from_dict, shares)),
         )
 

@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.parameters import SHARE
 from skfairdp.privacy.noise import NoiseSource, noise_floor
 
+Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class SamplingRates:
@@ -102,25 +105,19 @@ class SamplingRates:
         """Records that the counts speak of."""
         return int(np.sum(self.counts))
 
-    def of(self, groups: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def of(self, groups: Codes, labels: Codes) -> Floats:
         """Look up the probability of every record by its codes; 0 where one is negative."""
         found = np.asarray(self.rates)[groups, labels]
         return np.where((groups >= 0) & (labels >= 0), found, 0.0)
 
-    def keep(
-        self, groups: NDArray[np.int64], labels: NDArray[np.int64], uniforms: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
+    def keep(self, groups: Codes, labels: Codes, uniforms: Floats) -> NDArray[np.bool_]:
         """Decide for every record, by a secret uniform draw of its own, whether it is used."""
         return np.asarray(uniforms < self.of(groups, labels))
 
 
 def release_table(
-    groups: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    shape: tuple[int, int],
-    epsilon: float,
-    noise: NoiseSource,
-) -> NDArray[np.int64]:
+    groups: Codes, labels: Codes, shape: tuple[int, int], epsilon: float, noise: NoiseSource
+) -> Codes:
     """Release a (group x label) table with discrete Laplace noise; counts may be negative.
 
     Every record adds one to at most one count; one with a negative code is in no cell.
@@ -128,7 +125,7 @@ def release_table(
     inside = (groups >= 0) & (labels >= 0)
     cells = groups[inside] * shape[1] + labels[inside]
     exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
-    noisy: NDArray[np.int64] = exact + noise.discrete_laplace(epsilon, exact.size)
+    noisy: Codes = exact + noise.discrete_laplace(epsilon, exact.size)
     return noisy.reshape(shape)
 
 

@@ -195,11 +195,9 @@ class ResponseChannel(Channel):
         return off.detach().abs().argmin(dim=2)
 
     def words(self) -> NDArray[np.float64]:
-        """Return the code words, shape (d, k)."""
         return self.codebook.detach().double().cpu().numpy().copy()
 
     def embed(self, released: Tensor) -> Tensor:
-        """Look up the code words of codes."""
         d = len(self.codebook)
         words = self.codebook.flatten()
         first = torch.arange(d, device=released.device) * self.codebook.shape[1]

@@ -43,7 +43,10 @@ def task(codes: bool = False) -> tuple[Task, np.ndarray]:
 
 def plan(noise_multiplier: float, **settings: float):
     chosen = {"batch_size": 20, "max_epochs": 2, "max_grad_norm": 0.7, "delta": 1e-5} | settings
-    return SIZES.descent(noise_multiplier=noise_multiplier, **chosen)  # type: ignore[arg-type]
+    clip = chosen["max_grad_norm"]
+    gradient = ("gradient", clip, noise_multiplier * clip)
+    segment = SIZES.batches(chosen["max_epochs"], chosen["batch_size"], gradient)
+    return SIZES.plan(segment, delta=chosen["delta"])
 
 
 def test_rows_hold_features_groups_and_labels() -> None:

@@ -105,11 +105,10 @@ def classifier_lower_bound(
         random_state=np.random.RandomState(random_state),
     )
     guess = _predicted(model, rows, groups, fitting, tuning)
-    tuning_codes = groups.codes[tuning]
     share = max(
         _SHARES,
         key=lambda w: _promise(
-            _gains(guess, prior, tuning_codes, w), _width(prior, w), error / 2, len(test)
+            _gains(guess, prior, groups.codes[tuning], w), _width(prior, w), error / 2, len(test)
         ),
     )
     guess = _predicted(clone(model), rows, groups, train, test)
@@ -152,9 +151,7 @@ def _enough(groups: Groups) -> None:
         raise ValueError(f"s has {len(groups.labels)} group(s); information needs at least two.")
     if groups.counts.min() < 20:
         rare = groups.labels[int(np.argmin(groups.counts))]
-        raise ValueError(
-            f"s has a group with fewer than 20 rows ({rare!r}); merge rare groups or add rows."
-        )
+        raise ValueError(f"s has a group with fewer than 20 rows ({rare!r}); merge it or add rows.")
 
 
 def _default_classifier(random_state: int | None) -> HistGradientBoostingClassifier:

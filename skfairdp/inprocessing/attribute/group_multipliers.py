@@ -10,8 +10,8 @@ from torch import Tensor
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.multipliers import DualAscent, Lagrangian
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective, SoftCosts, hard_histogram
+from skfairdp.inprocessing.rates.training import DualAscent, Lagrangian
 
 
 class LossOrRates(SoftCosts, ConstrainedObjective):

@@ -18,8 +18,7 @@ from skfairdp.inprocessing.attribute.plan import GRADIENT, TABLE, dual_segments
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.multipliers import DualAscent, Lagrangian
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
 from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.noise import NoiseSource

@@ -14,7 +14,7 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.inprocessing.fair_path.path import SIDE, Codes, flips
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates
 from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
-from skfairdp.inprocessing.rates.multipliers import Lagrangian, ScaledAscent
+from skfairdp.inprocessing.rates.training import Lagrangian, ScaledAscent
 from skfairdp.privacy.mechanisms.prefix_sums import prefix_norm
 from skfairdp.privacy.plan import GRID_FAILURE, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
