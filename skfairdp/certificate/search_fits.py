@@ -129,6 +129,8 @@ def _others(
     if not answers_of(final)._plans_ahead:
         return None
     whole = sizes_of(final.plan_)
+    if whole is None:
+        return None
     kept, stated = _event(search, final, search.best_params_, whole), final.privacy_
     cost = math.nan if kept is None else event_epsilon(kept, stated.delta, stated.adjacency)
     if not math.isclose(cost, stated.epsilon, rel_tol=1e-6):
@@ -152,11 +154,22 @@ def _others(
     return events
 
 
-def sizes_of(plan: Plan) -> Sizes:
-    """Sizes that a plan was made for: expected records of a batch by their rate."""
-    first = plan.segments[0]
-    pairs = zip(first.expected_sizes, first.rates, strict=True)
-    return Sizes(plan.cells, tuple(round(size / rate) for size, rate in pairs), plan.adjacency)
+def sizes_of(plan: Plan) -> Sizes | None:
+    """Sizes that a plan was made for: expected records of a batch by their rate.
+
+    None where its releases do not agree on them, or do not say.
+    """
+    found: set[tuple[int, ...]] = set()
+    for segment in plan.segments:
+        pairs = zip(segment.expected_sizes, segment.rates, strict=True)
+        counts = [size / rate for size, rate in pairs]
+        if plan.adjacency == "change-attribute":  # it is private who is in which cell
+            counts = [sum(counts)]
+        if segment.blocks:  # others are of public rows
+            found.add(tuple(map(round, counts)))
+    if len(found) != 1 or not all(*found):
+        return None
+    return Sizes(plan.cells, found.pop(), plan.adjacency)
 
 
 def _training_sizes(search: Any, n: int) -> list[int] | None:

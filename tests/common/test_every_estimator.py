@@ -86,6 +86,28 @@ def test_a_certificate_states_what_the_estimator_states(name: str) -> None:
         assert any(claim.bound == own.bound for own in model._mechanism_fairness(claim.notion))
 
 
+def rows_told(model: Any) -> list[str]:
+    return [str(fact) for fact in certify(model).facts if "trained on" in fact.name]
+
+
+@every
+def test_a_certificate_tells_as_many_rows_as_there_were_or_none(name: str) -> None:
+    kind, told = EVERY[name][0], rows_told(fitted(name))
+    if kind == "around":  # of the rows that it drew
+        assert [text.endswith(" (bought)") for text in told] == [True]
+    else:
+        assert told in ([], [f"{len(X)} (public)"])
+        assert told or kind not in ("rows", "grouped", "attribute", "constrained")
+
+
+@pytest.mark.parametrize("name", [*roster.ATTRIBUTE, "fair path"])
+def test_so_it_does_where_groups_alone_are_protected(name: str) -> None:
+    parameters = {} if name in roster.ATTRIBUTE else {"protects": "sensitive_features"}
+    model = build(name, max_epochs=1, **parameters)
+    rows = people(301)  # no multiple of the number of groups
+    assert rows_told(model.fit(*rows[:2], sensitive_features=rows[2])) == ["301 (public)"]
+
+
 @every
 def test_a_new_fit_forgets_the_old_one_and_only_what_is_released_travels(name: str) -> None:
     model = fitted(name)
