@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -24,6 +25,7 @@ _IDENTIFIER = re.compile(
 )
 # Fewer rows, or a smaller share of different values, are no sign of an identifier.
 _ENOUGH_ROWS, _DIFFERENT = 20, 0.5
+_HELD_OUT = b"one held-out row of each person"  # key of the hash of ids; public
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +48,32 @@ class Persons:
             raise ValueError(error)
         return own
 
-    def one_row_each(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Draw one row of each person, all alike: row numbers, in order of the persons."""
+    def one_row_each(
+        self, below: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Take one row of each person: row numbers, in order of the persons.
+
+        `below`: draws a place for each number of rows, less than it.
+        """
         order = np.argsort(self.codes, kind="stable")
         counts = np.bincount(self.codes, minlength=self.count)
-        rows = order[np.cumsum(counts) - counts + generator.integers(counts)]
-        return np.asarray(rows, dtype=np.int64)
+        return np.asarray(order[np.cumsum(counts) - counts + below(counts)], dtype=np.int64)
+
+    def same_row_each(self, person_ids: Any) -> NDArray[np.int64]:
+        """Take the row of each person that a public hash of the id names, in every call."""
+        ids = np.asarray(person_ids, dtype=object).ravel()[self.one_row_each(np.zeros_like)]
+        # Numbers as they are equal: 7 and 7.0 are one person.
+        texts = [str(int(each) if _kind(each) == "number" else each) for each in ids]
+        hashes = [
+            hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=_HELD_OUT).digest()
+            for text in texts
+        ]
+
+        def below(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+            pairs = zip(hashes, counts.tolist(), strict=True)
+            return np.array([int.from_bytes(each) % n for each, n in pairs], dtype=np.int64)
+
+        return self.one_row_each(below)
 
 
 def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
