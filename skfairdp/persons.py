@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.labels import factorized, label_column
 
@@ -129,8 +130,11 @@ def warn_of_ids(X: Any, *, persons_known: bool) -> None:
     Names and numbers of different values are looked at, without noise. `persons_known`: whether
     it was said whose row it is.
     """
-    if issparse(X) or np.ndim(X) != 2:
-        raise ValueError("check_ids=True looks at the columns of a dense table; 'X' is none.")
+    if issparse(X) or isinstance(X, StoredRows) or np.ndim(X) != 2:
+        raise ValueError(
+            "check_ids=True looks at the columns of a dense table in memory; 'X' is none. Leave "
+            "check_ids out."
+        )
     if not isinstance(X, pd.DataFrame):
         X = pd.DataFrame(np.asarray(X), columns=getattr(X, "columns", None))
     repeated: list[str] = []

@@ -185,11 +185,23 @@ def stored_rows(X: Any) -> StoredRows | None:
 
 
 def with_columns_of(X: Any, y: Any, sensitive_features: Any) -> tuple[Any, Any]:
-    """Return labels and groups: those given, or else those that come with stored rows."""
+    """Return labels and groups: those given, or those that come with stored rows; never both."""
     if not isinstance(X, StoredRows):
         return y, sensitive_features
-    groups = X.sensitive_features if sensitive_features is None else sensitive_features
-    return X.target if y is None else y, groups
+    groups = X.sensitive_features
+    return (
+        _one_of(X, "target", X.target, "y", y),
+        _one_of(X, "sensitive", groups, "sensitive_features", sensitive_features),
+    )
+
+
+def _one_of(rows: StoredRows, parameter: str, own: Any, name: str, given: Any) -> Any:
+    if given is not None and own is not None and given is not own:
+        raise ValueError(
+            f"{name!r} was given beside rows that bring their own, by {parameter!r} of "
+            f"{type(rows).__name__}: leave out one of the two."
+        )
+    return own if given is None else given
 
 
 def in_chunks(answer: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
