@@ -98,7 +98,7 @@ class FairPathClassifier(PathClassifier):
         The point in use; the rule is ``2 eta - 1 - multiplier_ * s > 0``.
     kept_tolerance_ : float
         Smallest tolerance that this multiplier keeps to, from released values. Above
-        `tolerance` where none does; then it has the smallest gap, or the smallest bound on it.
+        `tolerance` where none does; then it has the smallest gap.
 
     Raises
     ------
@@ -109,7 +109,7 @@ class FairPathClassifier(PathClassifier):
     Warns
     -----
     FairnessWarning
-        No point of the path keeps to the tolerance; the one nearest to it is used.
+        No point of the path keeps to the tolerance; the smallest gap is used.
 
     Notes
     -----

@@ -163,23 +163,22 @@ class ReleasedPath:
     def points(self) -> tuple[NDArray[np.int64], Floats]:
         """Points from the smallest gap to no constraint, and the tolerance that each one keeps.
 
-        Where the path is around 1, which is known better than its ends, noise is part of what is
-        to be small. Result `points`: positions in `multipliers`. `tolerances`: largest |gap| and
-        `MARGIN` standard errors on the way to each point; ascending.
+        Result `points`: positions in `multipliers`. `tolerances`: largest |gap| and `MARGIN`
+        standard errors on the way to each point; ascending.
         """
-        gaps, stds = self.differences
-        reach = (np.abs(gaps) + MARGIN * stds).max(axis=0)
-        start = int(np.argmin(self.gaps if self.multipliers is MULTIPLIERS else reach))
+        start = int(np.argmin(self.gaps))
         free = int(np.searchsorted(self.multipliers, 0.0))
         step = 1 if start <= free else -1
         points = np.arange(start, free + step, step)
-        return points, np.maximum.accumulate(reach[points])
+        gaps, stds = self.differences
+        reach = (np.abs(gaps) + MARGIN * stds).max(axis=0)[points]
+        return points, np.maximum.accumulate(reach)
 
     def choose(self, tolerance: float) -> tuple[int, float]:
         """Choose the point next to no constraint that keeps to a tolerance.
 
-        Result `point`: position in `multipliers`; the first of `points` where none keeps to it.
-        `kept`: smallest tolerance that this point keeps to.
+        Result `point`: position in `multipliers`; that of the smallest gap where none keeps to
+        it. `kept`: smallest tolerance that this point keeps to.
         """
         points, tolerances = self.points()
         place = max(int(np.searchsorted(tolerances, tolerance, side="right")) - 1, 0)

@@ -72,10 +72,10 @@ class PathClassifier(GradientClassifier):
             figure = significant_up(kept, 3)
             reached = f"a tolerance of {figure}" if kept < 1.0 else "no tolerance below 1"
             warn_user(
-                f"No point of the path keeps to 'tolerance' = {self.tolerance:g}: one is used "
-                f"whose gap is estimated as {path.gaps[point]:.3g}, with a standard error of "
-                f"{path.gap_stds[point]:.2g}. It keeps to {reached}; more rows, a larger 'epsilon' "
-                "or 'path_share' help.",
+                f"No point of the path keeps to 'tolerance' = {self.tolerance:g}: the smallest gap "
+                f"is estimated as {path.gaps[point]:.3g}, with a standard error of "
+                f"{path.gap_stds[point]:.2g}, and is used. It keeps to {reached}; more rows, a "
+                "larger 'epsilon' or 'path_share' help.",
                 FairnessWarning,
             )
 
