@@ -23,18 +23,7 @@ from skfairdp.charging import ChargedFit, refusing_weights
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
-from skfairdp.parameters import (
-    BOOLEAN,
-    CLASSES,
-    DATASET_SIZE,
-    EPSILON,
-    GROUPS,
-    NONE,
-    PROBABILITY,
-    RANDOM_STATE,
-    Check,
-    WithParameters,
-)
+from skfairdp.parameters import SHARED, Check, WithParameters
 from skfairdp.persons import Persons, encode_persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
@@ -88,18 +77,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     reproducible_noise: bool = False
     ledger: str | PathLike[str] | PrivacyLedger | None = None
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        "epsilon": (EPSILON, NONE),
-        "delta": (PROBABILITY,),
-        "dataset_size": (DATASET_SIZE, NONE),
-        "classes": (CLASSES, NONE),
-        "groups": (GROUPS, NONE),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "exact_noise": (BOOLEAN,),
-        "progress": (BOOLEAN, NONE),
-        "ledger": LEDGER,
-    }
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {**SHARED, "ledger": LEDGER}
     _released: ClassVar[tuple[str, ...]] = (
         "classes_",
         "feature_names_in_",
@@ -229,31 +207,12 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         count_epsilon: float | None = None,
     ) -> Certificate:
         """State what is guaranteed; see `skfairdp.certify` for all options."""
+        given = {name: value for name, value in locals().items() if name != "self"}
         check_is_fitted(self)
-        return certify(
-            self,
-            X,
-            y,
-            sensitive_features=sensitive_features,
-            person_ids=person_ids,
-            notion=notion,
-            confidence_level=confidence_level,
-            bound=bound,
-            count_epsilon=count_epsilon,
-        )
+        return certify(self, **given)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``net__...`` keys work from ``net=None`` too.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters of the estimator and of its nested objects.
-
-        Returns
-        -------
-        self
-        """
+        """Set parameters; ``net__...`` keys work from ``net=None`` too."""
         for name in self._nets:
             nested = any(key.startswith(f"{name}__") for key in params)
             if nested and params.get(name, getattr(self, name, ())) is None:
@@ -337,7 +296,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     classes_: np.ndarray = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         tags.input_tags.sparse = self._in_parts

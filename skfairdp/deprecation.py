@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import wraps
 from typing import Any
 
@@ -11,15 +11,18 @@ from skfairdp.exceptions import warn_user
 
 
 def moved(
-    old: str, new: str, names: Iterable[str], otherwise: Callable[[str], Any] | None = None
+    old: str,
+    new: str,
+    names: Container[str] | None = None,
+    otherwise: Callable[[str], Any] | None = None,
 ) -> Callable[[str], Any]:
     """Module-level ``__getattr__`` of a room `old` that public names have left for a room `new`.
 
-    `otherwise`: looks up the names that stayed.
+    `names`: None is all of the new room. `otherwise`: looks up the names that stayed.
     """
-    known = frozenset(names)
 
     def look_up(name: str) -> Any:
+        known = importlib.import_module(new).__all__ if names is None else names
         if name not in known:
             if otherwise is not None:
                 return otherwise(name)

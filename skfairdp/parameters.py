@@ -11,6 +11,7 @@ import inspect
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, make_dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, dataclass_transform, get_origin
@@ -44,9 +45,8 @@ class Number:
     finite: bool = True
 
     def accepts(self, value: Any) -> bool:
-        if isinstance(value, (bool, np.bool_)):
-            return False
-        if not isinstance(value, Integral if self.integer else Real):
+        kind = Integral if self.integer else Real
+        if isinstance(value, bool | np.bool_) or not isinstance(value, kind):
             return False
         try:
             number = float(value)
@@ -60,11 +60,11 @@ class Number:
 
     def describe(self) -> str:
         kind = "an integer" if self.integer else "a number"
-        parts = []
-        if self.low > -math.inf:
-            parts.append(f"{'>' if self.low_open else '>='} {self.low:g}")
-        if self.high < math.inf:
-            parts.append(f"{'<' if self.high_open else '<='} {self.high:g}")
+        ends = (self.low, ">", self.low_open), (self.high, "<", self.high_open)
+        finite = (
+            (end, sign if out else f"{sign}=") for end, sign, out in ends if math.isfinite(end)
+        )
+        parts = [f"{sign} {end:g}" for end, sign in finite]
         return f"{kind} {' and '.join(parts)}" if parts else kind
 
 
@@ -115,7 +115,8 @@ class Labels:
         if self.of_groups:
             return distinct and len(value) > 0 and not any(map(is_missing, value))
         texts = all(isinstance(label, str) for label in value)
-        return distinct and len(value) > 1 and (texts or all(map(_is_finite, value)))
+        numbers = all(isinstance(v, Real | np.bool_) and math.isfinite(v) for v in value)
+        return distinct and len(value) > 1 and (texts or numbers)
 
     def describe(self) -> str:
         if self.of_groups:
@@ -130,14 +131,14 @@ def is_missing(value: Any) -> bool:
     return value is None or pd.isna(value) is True
 
 
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real | np.bool_) and math.isfinite(value)
-
-
 NONE = Choice((None,))
 # Below the limit the noise drowns any sum, and accounting takes minutes.
 EPSILON = Number(1e-4, finite=False)
 PROBABILITY = Number(0.0, 1.0, low_open=True, high_open=True)
+CHANCE = Number(0.0, 1.0, high_open=True)
+SHARE = Number(0.0, 1.0)
+NOT_NEGATIVE = Number(0.0, finite=False)
+PRICE = Number(0.0, low_open=True, finite=False)
 POSITIVE = Number(0.0, low_open=True)
 COUNT = Number(1, integer=True)
 BOOLEAN = Kind((bool, np.bool_), "True or False")
@@ -159,6 +160,19 @@ RANDOM_STATE = (
     Kind((np.random.RandomState,), "a numpy RandomState"),
 )
 
+
+# What parameters may be that mean the same in every estimator.
+SHARED: Mapping[str, Iterable[Check]] = {
+    "epsilon": (EPSILON, NONE),
+    "delta": (PROBABILITY,),
+    "dataset_size": (DATASET_SIZE, NONE),
+    "classes": (CLASSES, NONE),
+    "groups": (GROUPS, NONE),
+    "random_state": RANDOM_STATE,
+    "reproducible_noise": (BOOLEAN,),
+    "exact_noise": (BOOLEAN,),
+    "progress": (BOOLEAN, NONE),
+}
 
 # Every signature ends with them, in this order.
 _LAST = (
@@ -205,7 +219,8 @@ def _write_constructor(cls: Any) -> None:
     own: dict[str, tuple[Any, Any]] = {}
     for name, kind in _annotations(cls).items():
         given = body.get(name, MISSING)
-        if _of_class(kind):
+        of_class = ClassVar in (kind, get_origin(kind))
+        if of_class or str(kind).removeprefix("typing.").startswith("ClassVar"):
             continue
         if isinstance(given, Field):
             own[name] = kind, given
@@ -229,25 +244,15 @@ def _write_constructor(cls: Any) -> None:
         delattr(cls, name)
     cls._fields = {name: known for name, known in fields.items() if known[1].init}
     order = sorted(cls._fields, key=lambda name: _LAST.index(name) + 1 if name in _LAST else 0)
-    specified = [(name, *_copied(*cls._fields[name])) for name in order]
+    specified: list[tuple[str, Any, Any]] = []
+    for name in order:
+        kind, known = cls._fields[name]
+        # A field of its own for each class, by keyword unless it says otherwise.
+        specified.append((name, kind, copy(known)))
+        specified[-1][2].kw_only = known.kw_only is MISSING or known.kw_only
     written: Any = make_dataclass(cls.__name__, specified)
     cls.__init__ = written.__init__
     cls.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
-
-
-def _copied(kind: Any, known: Any) -> tuple[Any, Any]:
-    """A field of its own for each class, by keyword unless it says otherwise."""
-    by_keyword = True if known.kw_only is MISSING else known.kw_only
-    if known.default_factory is not MISSING:
-        return kind, field(default_factory=known.default_factory, kw_only=by_keyword)
-    return kind, field(default=known.default, kw_only=by_keyword)
-
-
-def _of_class(kind: Any) -> bool:
-    """Whether an annotation says that a name belongs to the class."""
-    if isinstance(kind, str):
-        return kind.removeprefix("typing.").startswith("ClassVar")
-    return kind is ClassVar or get_origin(kind) is ClassVar
 
 
 def _annotations(cls: type) -> Mapping[str, Any]:

@@ -101,17 +101,6 @@ _SILENT = Certifiable()
 
 
 def answers_of(step: object) -> Certifiable:
-    """Find who answers for a step of a model.
-
-    Parameters
-    ----------
-    step : object
-        Any object.
-
-    Returns
-    -------
-    Certifiable
-        The step, if its own class says that it answers; else one that promises nothing.
-    """
+    """Return a step if its own class says that it answers; else one that promises nothing."""
     # Not isinstance: a wrapper may pass for the class of what it holds.
     return cast(Certifiable, step) if issubclass(type(step), Certifiable) else _SILENT

@@ -8,7 +8,7 @@ a cell, a label, the place of a row or the number of rows.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -61,16 +61,14 @@ def check_features(
     `reset`: whether this is a fit: the estimator then gets ``n_features_in_`` and
     ``feature_names_in_``, and needs two rows. Rows that are not in memory stay where they are.
     """
+    options = {"reset": reset, "dtype": [np.float64, np.float32], "allow_nd": allow_nd}
     if isinstance(X, StoredRows) and reset and getattr(estimator, "_in_parts", False):
-        return _check_stored(estimator, X, allow_nd=allow_nd)
-    checked = validated(
-        estimator,
-        X,
-        reset=reset,
-        dtype=[np.float64, np.float32],
-        allow_nd=allow_nd,
-        ensure_min_samples=2 if reset else 1,
-    )
+        if len(X) < 2:
+            raise ValueError("Found array with fewer than 2 samples.")
+        validated(estimator, made_up(X), **options)
+        refuse_values(X)
+        return cast(Any, X)
+    checked = validated(estimator, X, ensure_min_samples=2 if reset else 1, **options)
     if checked.size and float(np.abs(checked).max()) > LARGEST:
         raise ValueError(
             f"'X' holds values above {LARGEST:g} in size, too large for float32 arithmetic; "
@@ -100,14 +98,6 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
         failure = _without_rows(error)
     # Out here, so that the chain of exceptions does not lead to what quotes a cell.
     raise failure
-
-
-def _check_stored(estimator: Any, X: StoredRows, *, allow_nd: bool) -> Any:
-    if len(X) < 2:
-        raise ValueError("Found array with fewer than 2 samples.")
-    validated(estimator, made_up(X), reset=True, dtype=[np.float64, np.float32], allow_nd=allow_nd)
-    refuse_values(X)
-    return X
 
 
 def _refuse_other_kinds(X: Any) -> None:

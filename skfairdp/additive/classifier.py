@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
@@ -17,16 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.additive.design import Design, levels_of
 from skfairdp.assumptions import LEVELS
 from skfairdp.engine.nets import default_net
-from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
 from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters
 from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.columns import checked
 from skfairdp.preprocessing.levels import Intervals, Levels, level_names
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Plan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,16 +137,9 @@ class DPAdditiveClassifier(GradientClassifier):
         run.descend(after_step=average.after_step)
         average.restore()
 
-    def _guarantee(
-        self, plan: Plan, noise: NoiseSource, groups: Groups | None
-    ) -> PrivacyGuarantee | None:
-        stated = super()._guarantee(plan, noise, groups)
-        if stated is None or stated.is_void:
-            return stated
+    def _assumed_at_last(self) -> tuple[str, ...]:
         how = "were declared" if self._declares() else "were declared or released before"
-        return dataclasses.replace(
-            stated, assumptions=(*stated.assumptions, LEVELS.format(how=how))
-        )
+        return () if self.reproducible_noise else (LEVELS.format(how=how),)
 
     @property
     def _design(self) -> Design:

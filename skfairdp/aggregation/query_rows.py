@@ -39,7 +39,6 @@ class Queries:
     own: bool = False  # Whether they are the training rows themselves
 
     def picked(self, order: np.ndarray) -> Queries:
-        """Rows at some positions, in their order."""
         groups = self.groups
         return Queries(
             self.X[order],
@@ -120,14 +119,9 @@ def queries_of(estimator: Any, public: PublicRows) -> Queries:
     return Queries(X, groups)
 
 
-@dataclass(frozen=True, eq=False)
-class Lesson:
-    """What teachers learn, and what they are asked."""
-
-    teacher: Any
-    X: np.ndarray  # (n, ...): private rows as it takes them
-    targets: np.ndarray  # (n,): class codes; -1 leaves a row out
-    X_queries: np.ndarray  # (n_queries, ...): public rows as it takes them
+# A teacher; private rows as it takes them, (n, ...), and the codes that it learns, (n,), where -1
+# leaves a row out; and public rows as it takes them, (n_queries, ...).
+Lesson = tuple[Any, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,31 +136,26 @@ class VotingRun:
 
 def description(transcript: Transcript, groups: Groups | None, n_options: int) -> dict[str, Any]:
     """Fitted attributes that say what was released about the queries; no query is kept."""
-    found: dict[str, Any] = {
+    labels = asked = answers = shares = None
+    if groups is not None:
+        labels, codes = groups.labels, groups.codes[: transcript.n_asked]
+        passed = transcript.answered
+        answers = np.zeros((len(labels), n_options), dtype=np.int64)
+        np.add.at(answers, (codes[passed], transcript.outcomes[passed]), 1)
+        asked = np.bincount(codes, minlength=len(labels))
+        each = zip(
+            labels, (answers.sum(axis=1) / np.maximum(asked, 1)).tolist(), asked, strict=True
+        )
+        shares = {label: share if of else math.nan for label, share, of in each}
+    return {
         "n_asked_": transcript.n_asked,
         "n_charged_": transcript.n_charged,
         "n_answered_": int(transcript.answered.sum()),
         "coverage_": transcript.coverage,
-        **dict.fromkeys(("public_groups_", "asked_by_group_", "answers_by_group_")),
-        "coverage_by_group_": None,
-    }
-    if groups is None:
-        return found
-    n_groups = len(groups.labels)
-    codes = groups.codes[: transcript.n_asked]
-    table = np.zeros((n_groups, n_options), dtype=np.int64)
-    passed = transcript.answered
-    np.add.at(table, (codes[passed], transcript.outcomes[passed]), 1)
-    asked = np.bincount(codes, minlength=n_groups)
-    shares = table.sum(axis=1) / np.maximum(asked, 1)
-    return found | {
-        "public_groups_": groups.labels,
+        "public_groups_": labels,
         "asked_by_group_": asked,
-        "answers_by_group_": table,
-        "coverage_by_group_": {
-            label: float(share) if of else math.nan
-            for label, share, of in zip(groups.labels, shares, asked, strict=True)
-        },
+        "answers_by_group_": answers,
+        "coverage_by_group_": shares,
     }
 
 

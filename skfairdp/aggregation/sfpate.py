@@ -104,7 +104,6 @@ class GroupTeacher(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> GroupTeacher:
-        """Fit on all columns but the last."""
         groups = X[:, -1].astype(np.int64)
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(X[:, :-1], y, sensitive_features=groups)
@@ -112,7 +111,6 @@ class GroupTeacher(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Predict class codes from all columns but the last."""
         drawn = "random_state" in inspect.signature(self.estimator_.predict).parameters
         settings = {"random_state": self.random_state} if drawn else {}
         return self.estimator_.predict(X[:, :-1], **settings)
@@ -258,7 +256,6 @@ class SFPATEClassifier(AggregatedClassifier):
 
     @property
     def _fair(self) -> str:
-        """Who is fair."""
         return "student" if self.variant == "fair_student" else "teacher"
 
     def _check_fair_learner(self) -> None:
@@ -280,13 +277,13 @@ class SFPATEClassifier(AggregatedClassifier):
     def _lesson(self, rows: PrivateRows, queries: Queries) -> Lesson:
         assert rows.groups is not None
         if self.variant == "fair_student":
-            return Lesson(self.teacher, rows.X, rows.groups.codes, queries.X)
+            return self.teacher, rows.X, rows.groups.codes, queries.X
         teacher = ReweighedClassifier() if self.teacher is None else self.teacher
         X = np.column_stack([rows.X, rows.groups.codes])
         targets = np.where(rows.groups.codes < 0, -1, rows.labels)
         # No answer depends on these groups; a trial of the teacher wants some of each.
         made_up = np.arange(len(queries.X)) // len(rows.classes) % len(rows.groups.labels)
-        return Lesson(GroupTeacher(teacher), X, targets, np.column_stack([queries.X, made_up]))
+        return GroupTeacher(teacher), X, targets, np.column_stack([queries.X, made_up])
 
     def _learn(self, run: VotingRun, answered: np.ndarray, answers: np.ndarray) -> Student:
         if self.variant == "fair_teachers":

@@ -177,7 +177,7 @@ class AggregatedClassifier(PrivateClassifier):
 
     def _lesson(self, rows: PrivateRows, queries: Queries) -> Lesson:
         """What the teachers learn, and what they are asked."""
-        return Lesson(self.teacher, rows.X, rows.labels, queries.X)
+        return self.teacher, rows.X, rows.labels, queries.X
 
     def _gate(self, run: VotingRun) -> ParityGate | None:
         """What may refuse an answer."""
@@ -191,8 +191,9 @@ class AggregatedClassifier(PrivateClassifier):
 
     def _train_on(self, rows: PrivateRows, queries: Queries) -> None:
         """Carry out the fit once rows and queries are checked."""
-        n = len(rows.X) if rows.persons is None else rows.persons.count
-        n = n if self.dataset_size is None else int(self.dataset_size)
+        persons, n_options = rows.persons, self._n_options(rows)
+        n_records = len(rows.X) if persons is None else persons.count
+        n = n_records if self.dataset_size is None else int(self.dataset_size)
         check_delta(self.delta, n, public=self.dataset_size is not None)
         seed, noise = self._randomness()
         n_public = len(queries.X)
@@ -202,11 +203,23 @@ class AggregatedClassifier(PrivateClassifier):
         queries = queries.picked(order[: self.n_queries])
         run = VotingRun(rows, queries, seed, noise)
         gate = self._gate(run)
-        lesson = self._lesson(rows, queries)
-        try_teacher(lesson.teacher, lesson.X_queries, n, self.n_teachers, self._n_options(rows))
+        teacher, X, targets, X_queries = self._lesson(rows, queries)
+        try_teacher(teacher, X_queries, n, self.n_teachers, n_options)
         self._charge(self._guarantee(plan, run))  # before a teacher sees a row
+        shards = assign_shards(n_records, self.n_teachers, noise.sampling)
+        votes = train_teachers(
+            teacher,
+            X,
+            targets,
+            shards if persons is None else shards[persons.codes],
+            self.n_teachers,
+            n_options,
+            seed=seed,
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+        ).votes(X_queries)  # the teachers end here
         transcript = release_labels(
-            self._votes(run, lesson),
+            votes,
             ConfidentGNMax.planned(self.threshold, plan, noise),
             max_answers=plan.segments[-1].steps,
             gate=gate,
@@ -214,7 +227,7 @@ class AggregatedClassifier(PrivateClassifier):
         )
         answered = np.flatnonzero(transcript.answered)
         self.student_ = self._learn(run, answered, transcript.outcomes[answered])
-        for name, value in description(transcript, queries.groups, self._n_options(rows)).items():
+        for name, value in description(transcript, queries.groups, n_options).items():
             setattr(self, name, value)
         self.classes_ = rows.classes
         named = queries.groups or rows.groups
@@ -222,24 +235,6 @@ class AggregatedClassifier(PrivateClassifier):
         self.threshold_noise_, self.vote_noise_ = stds.threshold, stds.votes
         self.plan_ = plan
         self.privacy_ = self._guarantee(plan, run, spent(self))
-
-    def _votes(self, run: VotingRun, lesson: Lesson) -> np.ndarray:
-        """Train a teacher on every shard and count the votes; the teachers end here."""
-        persons = run.rows.persons
-        n = len(lesson.X) if persons is None else persons.count
-        shards = assign_shards(n, self.n_teachers, run.noise.sampling)
-        teachers = train_teachers(
-            lesson.teacher,
-            lesson.X,
-            lesson.targets,
-            shards if persons is None else shards[persons.codes],
-            self.n_teachers,
-            self._n_options(run.rows),
-            seed=run.seed,
-            n_jobs=self.n_jobs,
-            progress=self.progress,
-        )
-        return teachers.votes(lesson.X_queries)
 
     def _check_rows(self, X: Any, y: Any, sensitive_features: Any) -> PrivateRows:
         check_parameters(self, self._parameters)
@@ -279,7 +274,6 @@ class AggregatedClassifier(PrivateClassifier):
         )
 
     def _public_things(self, run: VotingRun) -> tuple[str, ...]:
-        """Say what is public."""
         named = run.queries.groups is None and run.rows.groups is not None
         sets = closed_sets(labels=self.classes is not None, groups=False if named else None)
         return (*sets, QUERIES_PUBLIC)

@@ -39,9 +39,7 @@ class Canaries:
         for name in ("y", "sensitive_features"):
             part = getattr(self, name)
             if part is not None and len(part) != len(self.X):
-                raise ValueError(
-                    f"{name} has {len(part)} entries for {len(self.X)} canaries; give one each."
-                )
+                raise ValueError(f"{name} has {len(part)} entries for {len(self.X)} canaries.")
 
     def __len__(self) -> int:
         return len(self.X)

@@ -32,10 +32,7 @@ def declare_sizes(
     sampling rates and noise, and the claim would be one for another relation.
     """
     if (sensitive_features is None) != (canaries.sensitive_features is None):
-        raise ValueError(
-            "sensitive_features and the canaries' sensitive_features go together: give both or "
-            "neither."
-        )
+        raise ValueError("sensitive_features of rows and canaries go together: both or neither.")
     parameters, size = estimator.get_params(deep=False), len(np.asarray(y)) + len(canaries)
     declared: dict[str, Any] = {"dataset_size": size} if "dataset_size" in parameters else {}
     if "group_sizes" in parameters and sensitive_features is not None:
@@ -65,10 +62,7 @@ def fit_with(
 
 
 def claim_about(fitted: Any, canaries: Canaries) -> tuple[float, float]:
-    """Epsilon (infinity if none) and delta that are claimed for a record like the canaries.
-
-    Canaries of one group are held against the epsilon of that group where one is stated.
-    """
+    """Epsilon (infinity if none), that of a group if all are of it, and delta of such a record."""
     privacy = fitted.privacy_
     if privacy is None or math.isinf(privacy.epsilon):
         return math.inf, float(getattr(fitted, "delta", 0.0))
@@ -77,9 +71,8 @@ def claim_about(fitted: Any, canaries: Canaries) -> tuple[float, float]:
             f"the guarantee is for {privacy.adjacency!r} neighbours, but an audit adds and leaves "
             "out records; audit an estimator whose sizes are declared."
         )
-    group = _only_group(canaries)
-    per_group = privacy.per_group or {}
-    return float(per_group.get(group, privacy.epsilon)), float(privacy.delta)
+    own = (privacy.per_group or {}).get(_only_group(canaries), privacy.epsilon)
+    return float(own), float(privacy.delta)
 
 
 def profile_of(fitted: Any, canaries: Canaries) -> list[tuple[float, float]]:

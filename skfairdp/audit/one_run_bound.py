@@ -110,11 +110,10 @@ def one_run_epsilon(
     2.1652
     """
     check_arguments(locals(), confidence_level=PROBABILITY)
-    error = 1.0 - confidence_level
 
     def refuted(epsilon: float) -> bool:
         p_value = one_run_p_value(n_canaries, n_guesses, n_correct, epsilon=epsilon, delta=delta)
-        return p_value < error
+        return p_value < 1.0 - confidence_level
 
     # An audit never needs to tell epsilon = 60 from more: the evidence for that would take about
     # e**60 guesses.
@@ -158,18 +157,12 @@ def count_correct_guesses(
     score = np.asarray(scores, dtype=np.float64)
     coins = np.asarray(included, dtype=bool)
     if score.ndim != 1 or score.shape != coins.shape:
-        raise ValueError(
-            f"scores and included must be two arrays of one length; got shapes {score.shape} "
-            f"and {coins.shape}."
-        )
+        raise ValueError(f"scores {score.shape} and included {coins.shape} must be of one length.")
     if np.isnan(score).any():
         raise ValueError("scores holds NaN; a score must be a number for every canary.")
     guesses = len(score) // 2 * 2 if n_guesses is None else n_guesses
     if guesses < 0 or guesses > len(score) or guesses % 2:
-        raise ValueError(
-            f"n_guesses must be an even number between 0 and the {len(score)} canaries; "
-            f"got {n_guesses!r}."
-        )
+        raise ValueError(f"n_guesses={n_guesses!r} must be even, of {len(score)} canaries at most.")
     order = np.argsort(score, kind="stable")
     half = guesses // 2
     guessed_out, guessed_in = order[:half], order[len(order) - half :]

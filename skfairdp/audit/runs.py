@@ -193,8 +193,7 @@ def audit_many_runs(
     error = 1.0 - confidence_level
 
     def scored(present: bool) -> tuple[float, _Costs]:
-        guest = canary.take(np.array([present]))
-        fitted = fit_with(clone(model), X, y, guest, sensitive_features)
+        fitted = fit_with(clone(model), X, y, canary.take(np.array([present])), sensitive_features)
         value = float(np.asarray(score(fitted, canary.X, canary.y)).item())
         return value, (claim_about(fitted, canary), *profile_of(fitted, canary))
 

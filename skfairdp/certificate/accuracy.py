@@ -51,18 +51,14 @@ class Accuracy:
 
     @classmethod
     def of_table(cls, table: NDArray, noise_variance: float = 0.0) -> Self | None:
-        """Count (group x label x prediction); None without rows or labels.
-
-        `noise_variance`: of each entry.
-        """
+        """Count (group x label x prediction), with noise in each entry; None without rows."""
         counts, n = table.sum(axis=0), len(table[0])
         if counts.shape[0] < 2 or counts.sum() <= 0:
             return None
         most = int(counts.sum(axis=1).argmax())
         right = float(counts.trace())
         constant = float(counts[most].sum())
-        entries = len(table) * 2 * (n - 1)
-        error = math.sqrt(max(_differ(counts), 1.0) + entries * noise_variance)
+        error = math.sqrt(max(_differ(counts), 1.0) + len(table) * 2 * (n - 1) * noise_variance)
         of_two = None if counts.shape != (2, 2) else counts.tolist()
         return cls(float(counts.sum()), right, constant, error, noise_variance > 0.0, of_two)
 

@@ -30,7 +30,13 @@ class Certificate(Claims):
     __module__ = "skfairdp.certificate"
 
     def examine(self) -> Examination:
-        """Recompute what is claimed: what follows from what is stored, what doesn't, what can't."""
+        """Recompute what is claimed.
+
+        Returns
+        -------
+        Examination
+            What follows from what is stored, what doesn't, and what can't be recomputed.
+        """
         return examine(self)
 
     def verify(self, model: object) -> bool:
@@ -79,7 +85,13 @@ class Certificate(Claims):
         return replace(self, monitor_file=fspath(path))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a claim; of privacy the value is epsilon, of a notion the upper bound."""
+        """Put the claims in a table.
+
+        Returns
+        -------
+        DataFrame
+            One row a claim; of privacy the value is epsilon, of a notion the upper bound.
+        """
         privacy: dict[str, Any] = {
             "value": float("inf"),
             "scope": "none: trained with epsilon=inf",
@@ -122,10 +134,7 @@ class Certificate(Claims):
             When there is no fairness claim to draw.
         """
         if not self.fairness:
-            raise ValueError(
-                "The certificate has no fairness claim to draw; certify with held-out rows and "
-                "their sensitive_features."
-            )
+            raise ValueError("No fairness claim to draw; certify rows with sensitive_features.")
         return draw_bounds(self.fairness, ax, threshold)
 
     def to_html(

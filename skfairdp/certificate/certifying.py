@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
+from skfairdp.certificate.digest import Bound
 from skfairdp.certificate.evaluation import Evaluation, evaluate, leakage_remarks
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.facts import known_facts
@@ -166,9 +167,7 @@ def certify(
         certificate_index=certificate_index,
     )
     if X is None and any(part is not None for part in (y, sensitive_features, person_ids)):
-        raise ValueError(
-            "y, sensitive_features or person_ids were given without X; pass the held-out rows."
-        )
+        raise ValueError("y, sensitive_features or person_ids were given without X: pass the rows.")
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
@@ -201,28 +200,24 @@ def certify(
             privacy = model_privacy(deployed, public_steps)  # held-out rows were released too
         if evaluation.fairness:
             privacy = with_counts(privacy, settings, source)
-    digest, libraries, unbound = _digest_of(deployed)
+    try:
+        bound_to, unbound = deployed.bound, ""
+    except UnboundModelError as error:
+        bound_to, unbound = Bound(UNBOUND, False, frozenset()), str(error)
+    told = dict.fromkeys(text for claim in evaluation.fairness for text in claim.remarks)
+    unverified = (f"{unbound} This certificate verifies no model.",) if unbound else ()
     return Certificate(
         privacy=privacy,
         fairness=(*evaluation.fairness, *_before_evaluation(deployed, settings.notions, turned)),
-        model_digest=digest,
+        model_digest=bound_to.digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
-        remarks=(*evaluation.remarks, *measured, *unbound),
+        remarks=(*told, *evaluation.reasons, *measured, *unverified),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=_versions(libraries),
+        versions=_versions(bound_to.libraries),
         accuracy=evaluation.accuracy,
         facts=facts,
     )
-
-
-def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]]:
-    """Digest of a model, and libraries whose classes it names; or why there is none."""
-    try:
-        bound = deployed.bound
-    except UnboundModelError as error:
-        return UNBOUND, frozenset(), (f"{error} This certificate verifies no model.",)
-    return bound.digest, bound.libraries, ()
 
 
 def _before_evaluation(

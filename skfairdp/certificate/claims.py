@@ -145,9 +145,7 @@ class Claims:
         if epsilon is None and (delta, adjacency, protects) != (None, None, None):
             raise ValueError("delta, adjacency and protects qualify epsilon, which is not given.")
         if tolerance is None and (notion, confidence_level, scope) != (None, None, None):
-            raise ValueError(
-                "notion, confidence_level and scope qualify tolerance, which is not given."
-            )
+            raise ValueError("notion, confidence_level and scope qualify tolerance: none is given.")
         if scope is not None and scope not in SCOPES:
             raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
         if notion is not None and notion not in {claim.notion for claim in self.fairness}:
@@ -209,12 +207,11 @@ class Claims:
     @property
     def _derived(self) -> dict[str, Any]:
         """What follows from the rest, for those who read the file by other means."""
-        measures = () if self.accuracy is None else self.accuracy.measures
         return {
             "nearly_constant": self.nearly_constant,
             "utility": [
                 {"measure": name, "model": x and round(x, 3), "constant_answer": y and round(y, 3)}
-                for name, x, y in measures
+                for name, x, y in (self.accuracy.measures if self.accuracy else ())
             ],
             "impact_ratios": [ratio.to_dict() for ratio in self.impact_ratios],
         }

@@ -45,14 +45,12 @@ def _installed(top: str) -> bool:
     file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
     if top == "__main__" or file is None:
         return False
-    path = Path(file).resolve()
-    return any(path.is_relative_to(folder) for folder in _library_folders())
+    return any(Path(file).resolve().is_relative_to(folder) for folder in _library_folders())
 
 
 @cache
 def _library_folders() -> tuple[Path, ...]:
-    paths = sysconfig.get_paths()
-    named = [paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
+    named = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
     folders = [*named, *site.getsitepackages(), site.getusersitepackages()]
     return tuple({Path(folder).resolve() for folder in folders})
 

@@ -33,7 +33,15 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     """
     shown, deployed = deployed, deployed.trained
     leaves = deployed.leaves()
-    _check_names(public_steps, [name for name, _ in leaves])
+    if isinstance(public_steps, str):
+        raise ValueError(f"public_steps={public_steps!r} must be a list of names of steps.")
+    names = [name for name, _ in leaves]
+    for listed in public_steps:
+        if not any(_listed(name, (listed,)) for name in names):
+            raise ValueError(
+                f"public_steps names {listed!r}, which is not an earlier step of the model; its "
+                f"earlier steps are {names}."
+            )
     place = deployed.place_of_release
     # What post-processing learns from, besides the model inside it, is not looked into here.
     if place is not None and shown is deployed:
@@ -228,17 +236,6 @@ def _sorted(
 def _listed(name: str, public_steps: Sequence[str]) -> bool:
     """Whether a step, or a container around it, is listed."""
     return any(name == listed or name.startswith(f"{listed}__") for listed in public_steps)
-
-
-def _check_names(public_steps: Sequence[str], names: list[str]) -> None:
-    if isinstance(public_steps, str):
-        raise ValueError(f"public_steps={public_steps!r} must be a list of names of steps.")
-    for listed in public_steps:
-        if not any(_listed(name, (listed,)) for name in names):
-            raise ValueError(
-                f"public_steps names {listed!r}, which is not an earlier step of the model; its "
-                f"earlier steps are {names}."
-            )
 
 
 def _foreign(final: Any) -> str:

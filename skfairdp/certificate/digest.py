@@ -45,23 +45,17 @@ class Bound(NamedTuple):
 
 
 def state_digest(value: object) -> str:
-    """SHA-256 over a value, such as a fitted estimator with all its parts, as "sha256:..." in hex.
-
-    docs/theory/certificate.md says what it covers. Raises an UnboundModelError that names what
-    cannot be covered.
-    """
+    """SHA-256 over a value with all its parts, as "sha256:...": see docs/theory/certificate.md."""
     return bind(value).digest
 
 
 def bind(value: object) -> Bound:
-    """Digest a value as `state_digest` does, and say what the digest stands on."""
+    """Digest a value; an UnboundModelError names what cannot be covered."""
     walk = _Walk()
     try:
         digest = walk.digest(value)
     except RecursionError:
-        raise UnboundModelError(
-            "The model cannot be bound: its parts are nested too deeply."
-        ) from None
+        raise UnboundModelError("The model cannot be bound: its parts nest too deeply.") from None
     return Bound("sha256:" + digest.hex(), walk.with_code, frozenset(walk.libraries))
 
 
@@ -83,8 +77,7 @@ class _Walk:
         if atom is not None:
             return _joined(*atom)
         if id(value) in self._depths:
-            up = len(self._depths) - self._depths[id(value)]
-            return _joined(b"around", str(up).encode())
+            return _joined(b"around", str(len(self._depths) - self._depths[id(value)]).encode())
         self._depths[id(value)] = len(self._depths)
         self._path += [label] if label else []
         try:

@@ -43,11 +43,6 @@ class Evaluation:
     reasons: tuple[str, ...] = ()  # why there is not a claim
     accuracy: Accuracy | None = None
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What to know beside the claims, each once."""
-        return (*dict.fromkeys(t for claim in self.fairness for t in claim.remarks), *self.reasons)
-
 
 def evaluate(
     deployed: Deployed,

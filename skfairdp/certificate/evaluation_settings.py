@@ -45,10 +45,7 @@ class EvaluationSettings:
         if self.private and self.bound != "exact":
             raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
         if not self.persons and self.holdout == "by_person":
-            raise ValueError(
-                "holdout='by_person' says that people, with all their rows, were held out: give "
-                "person_ids."
-            )
+            raise ValueError("holdout='by_person' holds out people with all rows: give person_ids.")
         if self.persons and self.holdout == "per_record":
             raise ValueError(
                 "holdout='per_record' contradicts person_ids: rows of one person would be on both "

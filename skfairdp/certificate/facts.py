@@ -58,8 +58,7 @@ def known_facts(
         if charges_privacy(search):  # how many there were is a secret of its own
             found.append(("alternatives", f"{search.n_iter} expected {of_whom}", DECLARED))
         elif hasattr(search, "cv_results_"):
-            tried = f"{len(search.cv_results_['params'])} {of_whom}"
-            found.append(("alternatives", tried, PUBLIC))
+            found.append(("alternatives", f"{len(search.cv_results_['params'])} {of_whom}", PUBLIC))
     return tuple(Fact(name, str(value), source) for name, value, source in found if value)
 
 

@@ -54,8 +54,7 @@ class ImpactRatio:
 
 def group_rates(claim: FairnessGuarantee) -> tuple[GroupRate, ...]:
     """Rates behind a claim, with intervals of 95 % each where rows were sampled."""
-    sampled = claim.confidence_level is not None
-    return tuple(_rate(count, sampled=sampled) for count in claim.counts)
+    return tuple(_rate(count, sampled=claim.confidence_level is not None) for count in claim.counts)
 
 
 @lru_cache(maxsize=32)

@@ -81,9 +81,8 @@ def comparable_groups(
     if len(groups.labels) < 2:
         return "Only one group is known: no gap can be claimed."
     if settings.private and settings.public_sizes:
-        sizes = dict(zip(groups.labels, groups.counts.tolist(), strict=True))
         found = certifiable(
-            sizes,
+            dict(zip(groups.labels, groups.counts.tolist(), strict=True)),
             USEFUL,
             confidence_level=settings.confidence_level,
             rate=0.0,  # of equal rates the one with the smallest bound
@@ -242,10 +241,7 @@ def check_positive(deployed: Deployed, positive: Any) -> bool:
         return False
     classes = np.asarray(getattr(deployed.final, "classes_", ())).tolist()
     if len(classes) != 2 or positive not in classes:
-        raise ValueError(
-            f"pos_label={positive!r} must be one of two classes that the model knows; it has "
-            f"{classes or 'no classes_'}."
-        )
+        raise ValueError(f"pos_label={positive!r} must be one of two classes: {classes}.")
     return bool(positive == classes[0])
 
 

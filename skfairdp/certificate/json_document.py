@@ -67,8 +67,7 @@ def strict_json(text: str) -> Any:
 def checked_document(text: str) -> dict[str, Any]:
     """Parse the text of a certificate; a ValueError for what `Claims.to_json` never wrote."""
     document = strict_json(text)
-    found = document.get("format") if isinstance(document, dict) else None
-    if found != FORMAT:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"The text has another format than {FORMAT!r}.")
     _check_keys("The certificate", document, _NEEDED, _OPTIONAL)
     for name, (kept, wanted) in (_NEEDED | _OPTIONAL).items():

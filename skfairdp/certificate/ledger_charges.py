@@ -107,10 +107,9 @@ def tell_ledgers(
 
 def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:
     """Ledgers of all parts, also where another estimator holds one of ours."""
-    parts = (*deployed.searches, *(step for _, step in deployed.leaves()), deployed.final)
     held = (
         as_ledger(value)
-        for part in parts
+        for part in (*deployed.searches, *(s for _, s in deployed.leaves()), deployed.final)
         if hasattr(part, "get_params")
         for name, value in part.get_params(deep=True).items()
         if name.rpartition("__")[2] == "ledger"

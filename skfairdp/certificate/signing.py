@@ -69,11 +69,7 @@ def is_signed(text: str) -> bool:
 
 
 def check_signature(text: str, key: keys.Ed25519PublicKey) -> bool:
-    """Whether the text of a certificate carries a valid signature of a trusted public key.
-
-    False too where there is no signature, or one of another form; a ValueError when the text is
-    no certificate.
-    """
+    """Whether a text carries a valid signature of a key; a ValueError if it is no certificate."""
     from cryptography.exceptions import InvalidSignature
 
     document = checked_document(text)
@@ -168,10 +164,7 @@ def _library() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise SignatureError(
-            "Signatures need the package cryptography, which is not installed: "
-            "pip install 'skfairdp[sign]'."
-        ) from None
+        raise SignatureError("Signing needs cryptography: pip install 'skfairdp[sign]'.") from None
     return serialization, ed25519
 
 
@@ -187,9 +180,7 @@ def _create(path: Path, content: bytes, mode: int) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        raise SignatureError(
-            f"{path} exists, and no key is overwritten; name another file."
-        ) from None
+        raise SignatureError(f"{path} exists, and no key is overwritten; name another.") from None
     except OSError as error:
         raise SignatureError(f"{path} cannot be written: {error.strerror}.") from None
     with os.fdopen(handle, "wb") as file:

@@ -147,8 +147,7 @@ def content_of_array(array: Any) -> tuple[bytes, list[Any]]:
         return header, [array[name] for name in array.dtype.names]
     if array.dtype.hasobject:
         return header, [*array.ravel()]
-    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return header, [plain.tobytes()]
+    return header, [np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()]
 
 
 def is_pandas(value: object) -> bool:

@@ -46,11 +46,7 @@ class ColumnChoice:
 
 
 def is_transparent(wrapper: object) -> bool:
-    """Whether a Pipeline or search predicts as its class in the library does.
-
-    One of a class of yours may predict by methods of its own, and so may one with functions put
-    in place of its methods.
-    """
+    """Whether a Pipeline or search predicts as its class in the library, by no other methods."""
     return library_name(type(wrapper)) is not None and not shadows(wrapper)
 
 
@@ -61,8 +57,7 @@ def charges_privacy(step: object) -> bool:
 
 def kind_of(step: object) -> str:
     """What a step is, in a message."""
-    chosen = isinstance(step, ColumnChoice)
-    return "columns chosen by a function" if chosen else type(step).__name__
+    return "columns chosen by a function" if isinstance(step, ColumnChoice) else type(step).__name__
 
 
 def takes_groups(step: Any, method: str) -> bool:

@@ -105,13 +105,9 @@ class ChargedReport:
             text = certificate.to_json()
             signed = text if self.key is None else sign_certificate(text, self.key)
             self._write(arguments.certificate, signed)
-        asked: dict[str, Any] = {
-            "title": f"Certificate of privacy and fairness: {arguments.target}",
-            "epsilon": arguments.epsilon,
-            "tolerance": arguments.tolerance,
-            "ledger": ledger,
-            "template": arguments.template,
-        }
+        named = {n: getattr(arguments, n) for n in ("epsilon", "tolerance", "template")}
+        title = f"Certificate of privacy and fairness: {arguments.target}"
+        asked: dict[str, Any] = named | {"title": title, "ledger": ledger}
         if arguments.card is not None:
             self._write(arguments.card, certificate.to_model_card(**asked))
         self._write(arguments.out, certificate.to_html(**asked))
@@ -280,8 +276,7 @@ def _other_tolerances(model: FairPathClassifier) -> str:
     """Say what other tolerances would give, which costs these people nothing more."""
     path = model.path().drop_duplicates("tolerance", keep="last")
     reached = [path[path["tolerance"] <= t].tail(1).assign(tolerance=t) for t in TOLERANCES]
-    columns = ["tolerance", "gap", "gap_std", "accuracy", "accuracy_std"]
-    found = pd.concat(reached)[columns]
+    found = pd.concat(reached)[["tolerance", "gap", "gap_std", "accuracy", "accuracy_std"]]
     if found.empty:
         return f"No tolerance of up to {TOLERANCES[-1]} can be kept to: the rows are too few."
     table = found.to_string(index=False, float_format="{:.3f}".format)

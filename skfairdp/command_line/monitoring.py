@@ -31,22 +31,16 @@ def monitor(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{arguments.certificate} is not a certificate: {error}") from None
     state = arguments.state or certificate.monitor_file
     if state is None:
-        raise CommandError(
-            f"{arguments.certificate} names no file of a monitor; say it by --state."
-        )
+        raise CommandError(f"{arguments.certificate} names no monitor's file; say it by --state.")
     check_outputs({"--out": arguments.out}, {"--state": Path(state)})
     if arguments.data is None:
         if not Path(state).is_file():
-            raise CommandError(
-                f"There is no monitor's file {str(state)!r} yet; the first file of decisions makes "
-                "it."
-            )
+            raise CommandError(f"There is no monitor's file {str(state)!r}: give decisions first.")
         return _told(certificate, GapMonitor.from_file(state), arguments.out)
     claim = _claim(certificate, arguments)
     if not claim.informative and arguments.tolerance is None:
         raise CommandError(
-            f"{arguments.certificate} has no useful bound to watch; say by --tolerance which gap "
-            "is acceptable."
+            f"{arguments.certificate} has no useful bound; say by --tolerance what is acceptable."
         )
     arguments.other = None
     if arguments.positive is None:
@@ -120,20 +114,16 @@ def _outcomes(
     """Column of 0 and 1, and NaN where a label may come later."""
     gaps = column.isna().to_numpy()
     if gaps.any() and not missing:
-        raise CommandError(
-            f"The column {column.name!r} has missing values. Labels that come late need --id."
-        )
+        raise CommandError(f"The column {column.name!r} has missing values; late labels need --id.")
     if arguments.positive is None:
         return column.to_numpy(dtype=np.float64) if missing else column.to_numpy()
     found = set(column.dropna().astype(str))
     if len(found) > 2:
         raise CommandError(f"The column {column.name!r} has more than two values.")
-    known = {arguments.positive, arguments.other}
-    if arguments.other is not None and not found <= known:
+    if arguments.other is not None and not found <= {arguments.positive, arguments.other}:
         raise CommandError(
             f"The column {column.name!r} holds other values than {arguments.positive} and "
-            f"{arguments.other}, of which the certificate speaks; say by --positive which one is "
-            "favourable."
+            f"{arguments.other}, as certified; say by --positive which one is favourable."
         )
     return np.where(gaps, np.nan, (column.astype(str) == arguments.positive).to_numpy())
 
@@ -149,7 +139,6 @@ def _certified_outcomes(claim: FairnessGuarantee) -> tuple[str | None, str | Non
         positive, other = (str(ast.literal_eval(value)) for value in told.groups())
     except (SyntaxError, ValueError):  # no text, number or truth value
         raise CommandError(
-            "The certificate names outcomes that no file spells; say by --positive which value is "
-            "the favourable one."
+            "No file spells the certified outcomes; say by --positive which one is favourable."
         ) from None
     return (None, None) if positive in ("1", "1.0", "True") else (positive, other)

@@ -13,7 +13,7 @@ from skfairdp import PrivacyLedger, certifiable
 from skfairdp.command_line.checking import private_key
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, say
-from skfairdp.command_line.report_options import ENOUGH_FOR_TABLES, MECHANISMS
+from skfairdp.command_line.parsing import ENOUGH_FOR_TABLES, MECHANISMS
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
 from skfairdp.persons import warn_of_ids
@@ -77,9 +77,7 @@ def _choose_mechanism(arguments: argparse.Namespace) -> None:
     if several and name == "fair-path":
         raise CommandError("--mechanism fair-path takes one --notion; for several take rates.")
     if arguments.threshold is not None and name != "fairdp":
-        raise CommandError(
-            f"--threshold has no meaning for --mechanism {name}; leave it out, or take fairdp."
-        )
+        raise CommandError(f"--threshold has no meaning for --mechanism {name}; take fairdp.")
 
 
 def _check_parts(people: People, held: np.ndarray) -> None:

@@ -64,9 +64,7 @@ def people_of(
     all_of(*(partial(_check_columns, rows, names, option) for option, names in options))
     without = {target, *sensitive, *whose}
     if len(without) < 1 + len(sensitive) + len(whose) or without & set(dropped):
-        raise CommandError(
-            "A column can be one of --target, --sensitive, --person-ids and --drop, not two."
-        )
+        raise CommandError("A column takes --target, --sensitive, --person-ids or --drop, not two.")
     rows = rows.drop(columns=list(dropped))
     for name in (target, *sensitive):  # one "1.0" among many "1" says nothing
         column = rows[name]
@@ -161,8 +159,7 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
         favourable = chosen[0]
     elif isinstance(second, str):
         raise CommandError(
-            f"The target {name!r} is text; say which of its two values is the favourable outcome: "
-            "--positive VALUE."
+            f"The target {name!r} is text; say which of its two values is favourable: --positive."
         )
     y = np.where((column == second).to_numpy(dtype=bool), second, first)
     return y, (first, second), favourable

@@ -181,7 +181,6 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
             return self._representation(*inputs).numpy()
 
     def _representation(self, x: Tensor, *groups: Tensor) -> Tensor:
-        """Encode standardised rows."""
         return self.encoder_(x)
 
     def _read(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Batch, Widths]:

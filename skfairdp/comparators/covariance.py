@@ -23,9 +23,11 @@ from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameter
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.rows import check_features, check_rows
 
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 # Linearised(margins) -> matrix: gradients of the constrained covariances at a model with
 # these margins. The covariances are homogeneous in the weights, so they are matrix @ weights.
-Linearised = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Linearised = Callable[[Floats], Floats]
 
 _SUFFICIENT = 1e-4  # share of the predicted decrease that a step has to bring
 _SHORTEST = 2.0**-12
@@ -135,15 +137,9 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         # An intercept that is all but free, yet keeps the Hessian regular.
         ridge = np.append(np.full(X.shape[1], float(self.alpha)), 1e-10)
         membership = np.eye(len(groups.labels))[:, groups.codes]
-        weights, self.n_iter_, violation, converged = fit_constrained(
-            design,
-            labels,
-            _covariances(design, labels, membership, self.notion),
-            float(self.max_covariance),
-            ridge=ridge,
-            max_iter=int(self.max_iter),
-            tol=float(self.tol),
-        )
+        covariances = _covariances(design, labels, membership, self.notion)
+        found = fit_constrained(self, design, labels, covariances, ridge)
+        weights, self.n_iter_, violation, converged = found
         if not converged:
             warn_user(
                 f"CovarianceConstrainedClassifier did not converge to tol={self.tol:g} "
@@ -176,12 +172,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         return tags
 
 
-def _covariances(
-    design: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    membership: NDArray[np.float64],
-    notion: str,
-) -> Linearised:
+def _covariances(design: Floats, labels: Codes, membership: Floats, notion: str) -> Linearised:
     """Gradients of the constrained covariances as a function of the margins."""
     if notion == "demographic_parity":
         centred = membership - membership.mean(axis=1, keepdims=True)
@@ -201,7 +192,7 @@ def _covariances(
         parts.append(centred * sign)
     signed = np.concatenate(parts)
 
-    def at(margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    def at(margins: Floats) -> Floats:
         wrong = np.flatnonzero(sign * margins < 0.0)
         return np.asarray(signed[:, wrong] @ design[wrong])
 
@@ -209,15 +200,8 @@ def _covariances(
 
 
 def fit_constrained(
-    X: NDArray[np.float64],
-    y: NDArray[np.int64],
-    linearised: Linearised,
-    bound: float,
-    *,
-    ridge: NDArray[np.float64],
-    max_iter: int,
-    tol: float,
-) -> tuple[NDArray[np.float64], int, float, bool]:
+    model: Any, X: Floats, y: Codes, linearised: Linearised, ridge: Floats
+) -> tuple[Floats, int, float, bool]:
     """Minimise the mean logistic loss subject to bounded covariances.
 
     Sequential quadratic programming: each step minimises the loss' quadratic model (with
@@ -227,14 +211,15 @@ def fit_constrained(
     rows, which are differences of convex functions, to a stationary point. Result: weights,
     steps, largest excess of a covariance over its bound, and whether it converged.
 
-    `ridge` (d,): strength of the penalty ``ridge @ weights**2 / 2``. `tol`: ends when a full step
-    would move no weight by more, or when loss and penalty fall by less than ``tol**2``; counts as
-    converged if no covariance exceeds its bound by more than `tol` then.
+    `ridge` (d,): strength of the penalty ``ridge @ weights**2 / 2``. `model`: its ``tol`` ends this
+    when a full step would move no weight by more, or when loss and penalty fall by less than
+    ``tol**2``; it counts as converged if no covariance exceeds its bound by more than that then.
     """
+    bound, tol = float(model.max_covariance), float(model.tol)
     weights = np.zeros(X.shape[1])
     margins = X @ weights
     penalty, violation, n_iter, at_rest = 1.0, 0.0, 0, False
-    while n_iter < max_iter and not at_rest:
+    while n_iter < model.max_iter and not at_rest:
         n_iter += 1
         chance = expit(margins)
         gradient = X.T @ (chance - y) / len(y) + ridge * weights

@@ -19,6 +19,7 @@ from skfairdp.comparators.networks import (
     beside,
     negative_log_likelihood,
 )
+from skfairdp.documentation import completed_by
 from skfairdp.parameters import COUNT, POSITIVE, Choice
 
 
@@ -85,6 +86,7 @@ class GroupAwareEncoder(VariationalEncoder):
             )
         return self._encode(X, sensitive_features)
 
+    @completed_by(transform)
     def fit_transform(
         self,
         X: ArrayLike,
@@ -92,14 +94,7 @@ class GroupAwareEncoder(VariationalEncoder):
         *,
         sensitive_features: ArrayLike | None = None,
     ) -> Any:
-        """Train, then encode the same rows.
-
-        Parameters
-        ----------
-        sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
-(n_samples, k)
-            Group of each row.
-        """
+        """Train, then encode the same rows."""
         self.fit(X, y, sensitive_features=sensitive_features)
         return self.transform(X, sensitive_features=sensitive_features)
 
@@ -159,13 +154,7 @@ class PPVAEEncoder(GroupAwareEncoder):
 
 
 def mean_discrepancy(
-    z: Tensor,
-    groups: Tensor,
-    n_groups: int,
-    *,
-    bandwidth: float,
-    n_features: int,
-    generator: torch.Generator,
+    model: Any, z: Tensor, groups: Tensor, n_groups: int, generator: torch.Generator
 ) -> Tensor:
     """Squared distance of the groups' mean random features: an estimate of MMD².
 
@@ -174,6 +163,7 @@ def mean_discrepancy(
     features could not be compared. Two groups are compared with each other, more groups each
     with the whole batch; a group without rows in the batch adds nothing.
     """
+    n_features, bandwidth = int(model.n_random_features), float(model.bandwidth)
     W = torch.randn((z.shape[1], n_features), generator=generator)
     b = 2 * math.pi * torch.rand(n_features, generator=generator)
     features = math.sqrt(2 / n_features) * torch.cos(math.sqrt(2 / bandwidth) * z @ W + b)
@@ -194,14 +184,7 @@ class _VFAELosses(_PPVAELosses):
     def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         z, lost, divergence = self.terms(rows, generator)
         guessed = functional.cross_entropy(self.classifier(z), rows.y)
-        gap = mean_discrepancy(
-            z,
-            rows.groups,
-            self.sizes.n_groups,
-            bandwidth=float(self.model.bandwidth),
-            n_features=int(self.model.n_random_features),
-            generator=generator,
-        )
+        gap = mean_discrepancy(self.model, z, rows.groups, self.sizes.n_groups, generator)
         return lost + divergence + self.model.alpha * guessed + self.model.beta * gap
 
 

@@ -158,10 +158,8 @@ def read(
     raw = card.file if file is None else card.files[file]
     path = find_file(raw, given["data_home"], verify=given["verify"])
     if path is not None:
-        source, rows = (
-            f"file {raw.name}",
-            pd.read_csv(path, keep_default_na=False, low_memory=False),
-        )
+        source = f"file {raw.name}"
+        rows = pd.read_csv(path, keep_default_na=False, low_memory=False)
         require_columns(rows, raw.columns, f"{str(path)!r}")
     elif raw.openml_id is None or not given["download_if_missing"]:
         raise missing(raw)

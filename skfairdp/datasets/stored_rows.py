@@ -84,7 +84,6 @@ class StoredRows(ABC):
         return rows
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:

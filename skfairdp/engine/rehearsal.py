@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.clipping.norms import clip_factors
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, few_threads, rows_for
 from skfairdp.engine.sum_margins import refuse_unbounded_sums, rows_of
@@ -59,7 +60,8 @@ def rehearse(
     try:
         # One row first: whether the module can be taken at all, and whether only one by one.
         with OwnDraws(np.random.default_rng(0)) as watch:
-            serving.norms(*_zeros(rows, targets, 1), rows=1)
+            one = torch.ones(1, dtype=torch.float64, device=rows.device)
+            serving.clipped_sums(*_zeros(rows, targets, 1), 1.0, one, rows=1)
         if watch.used:
             return
         probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
@@ -82,7 +84,7 @@ def _rehearse_blocks(
         seen = block.first_that_runs(rows)
         if seen is None:
             continue
-        of_sizes.append(block.of_probes(seen[1]))
+        of_sizes.append([each[:probes] for each in seen[1]])
         if block.apart(*seen) and _same(of_sizes[0], of_sizes[-1]):
             continue
         clipper.take_one_by_one()
@@ -129,24 +131,23 @@ class _Block:
         return None
 
     def observed(self, rows: Tensor, order: Tensor | None = None) -> list[Tensor]:
-        """Gradients of a few rows, outputs and norms of all, in the order that they had."""
-        n = len(rows)
-        order = torch.arange(n) if order is None else order
-        weights = torch.eye(self.probes, n, dtype=torch.float64)[:, order].to(rows.device)
-        targets = tuple(target[:n] for target in self.targets)
-        outputs: list[Tensor] = []
-        # Most gradients are clipped to this norm, so that factors are compared too.
-        sums = self.clipper.clipped_sums(
-            rows[order], targets, 1e-3, weights, outputs, self.size
-        ).clone()
-        norms = self.clipper.norms(rows[order], targets, self.size)
-        back = order.argsort()
-        return [sums, torch.cat(outputs)[back], norms[back]]
+        """Gradients of a few rows; outputs, norms, factors of all, in the order that they had."""
+        order = torch.arange(len(rows)) if order is None else order
+        probed, back = order < self.probes, order.argsort()
+        left, pieces = probed.to(rows.device), []
 
-    def of_probes(self, seen: list[Tensor]) -> list[Tensor]:
-        """Of what was seen, that of a few rows, which are the same in blocks of any size."""
-        sums, *others = seen
-        return [sums, *(each[: self.probes] for each in others)]
+        def watch(gradients: list[Tensor], outputs: Tensor) -> None:
+            nonlocal left
+            mask, left = left[: len(outputs)], left[len(outputs) :]
+            pieces.append([*(gradient[mask] for gradient in gradients), outputs])
+
+        targets = tuple(target[: len(rows)] for target in self.targets)
+        norms = self.clipper.norms(rows[order], targets, self.size, watch=watch)
+        *some, outputs = (torch.cat(each) for each in zip(*pieces, strict=True))
+        # Most gradients are clipped to this norm, so that factors are compared too.
+        factors, _ = clip_factors(norms.square(), 1e-3, self.clipper.margin)
+        few = order[probed].argsort()
+        return [*(each[few] for each in some), *(each[back] for each in (outputs, norms, factors))]
 
     def apart(self, rows: Tensor, seen: list[Tensor]) -> bool:
         """Whether rows give the same in every order, and when others are missing."""
@@ -155,14 +156,13 @@ class _Block:
         if not all(_same(self.observed(rows, order), seen) for order in orders):
             return False
         kept = self.size // 2 + 1
-        sums, outputs, norms = seen
-        kept_alone = [sums, outputs[:kept], norms[:kept]]
-        return kept < self.probes or _same(self.observed(rows[:kept]), kept_alone)
+        alone = [each[:kept] for each in seen]
+        return kept < self.probes or _same(self.observed(rows[:kept]), alone)
 
 
 def _same(some: list[Tensor], others: list[Tensor]) -> bool:
     """Whether all numbers agree to the last bit, NaN with NaN."""
     return all(
-        torch.equal(a.nan_to_num(nan=-1.25), b.nan_to_num(nan=-1.25))
+        torch.equal(a, b) or torch.equal(a.nan_to_num(nan=-1.25), b.nan_to_num(nan=-1.25))
         for a, b in zip(some, others, strict=True)
     )

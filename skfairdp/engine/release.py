@@ -270,24 +270,12 @@ class NoisyRelease(BatchSums):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Release all prefix sums of histograms over all rows.
 
-        Parameters
-        ----------
-        segment : Segment
-            One step that takes every record: rate 1, and one block with the noise of the
-            factored histogram and `prefix_norm` as its norm. Its noise is exact in any case,
-            cut at 16 standard deviations: states `GRID_FAILURE`.
-        assign : callable
-            Maps the rows to the entry of the table that each one adds to (negative for
-            none), and to what it adds, 1 or -1; both depend on that row and on released values
-            alone.
-        shape : tuple of int
-            Shape of the table; the last axis is that of the bins.
-
-        Returns
-        -------
-        sums : ndarray of float64, of that shape
-        stds : ndarray of float64, shape (shape[-1],)
-            Standard deviation of the noise of each bin's prefix sum.
+        `segment`: one step that takes every record: rate 1, and one block with the noise of the
+        factored histogram and `prefix_norm` as its norm. Its noise is exact in any case, cut at 16
+        standard deviations: states `GRID_FAILURE`. `assign`: maps the rows to the entry of the
+        table that each one adds to (negative for none), and to what it adds, 1 or -1; both depend
+        on that row and on released values alone. `shape`: of the table; the last axis is that of
+        the bins. Result: sums, of that shape; standard deviation of the noise of each bin's sum.
         """
         (block,) = segment.blocks
         if {*segment.rates, *block.weights} != {1.0} or block.max_norm < prefix_norm(shape[-1]):

@@ -30,12 +30,12 @@ _VECTOR_BYTES = 64
 _WORTH_WAKING = 1 << 25
 
 
-def block_rows(expected: float) -> int:
-    """Choose the number of rows of a block, from a public number.
+def block_rows(expected: float, certain: int = 0) -> int:
+    """Choose the number of rows of a block, from public numbers.
 
-    `expected`: expected number of rows in a batch. Result: a multiple of 32. One block holds a
-    batch of up to about a thousand rows that is not two standard deviations above its expected
-    size.
+    `expected`: expected number of rows in a batch. `certain`: rows that are there besides.
+    Result: a multiple of 32. One block holds a batch of up to about a thousand rows that is not
+    two standard deviations above its expected size.
 
     Examples
     --------
@@ -43,8 +43,9 @@ def block_rows(expected: float) -> int:
     >>> block_rows(256), block_rows(4096), block_rows(9)
     (288, 1056, 32)
     """
-    pieces = max(1, round(expected / _CACHED_ROWS))
-    return max(1, math.ceil((expected + 2.0 * math.sqrt(expected)) / pieces / _STEP)) * _STEP
+    pieces = max(1, round((expected + certain) / _CACHED_ROWS))
+    rows = expected + 2.0 * math.sqrt(expected) + certain
+    return max(1, math.ceil(rows / pieces / _STEP)) * _STEP
 
 
 @contextmanager

@@ -11,7 +11,7 @@ _LARGEST_HEAD = 1 << 16
 
 def rows_of(segment: Segment, public: int = 0) -> int:
     """Rows of the blocks in which a segment's batches are computed, with public rows beside."""
-    return block_rows(sum(segment.expected_sizes) + public)
+    return block_rows(sum(segment.expected_sizes), public)
 
 
 def margin_of(

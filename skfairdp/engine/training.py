@@ -15,11 +15,8 @@ from skfairdp.engine.optimizers import FlatOptimizer
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.sum_margins import rows_of
-from skfairdp.parameters import Number
+from skfairdp.parameters import POSITIVE, SHARE
 from skfairdp.privacy.plan import Segment
-
-_FRACTION = Number(0.0, 1.0)
-_FACTOR = Number(0.0, low_open=True)
 
 
 @dataclass
@@ -115,4 +112,4 @@ def schedule_factors(schedule: Any, steps: int) -> list[float]:
 def _is_pair(pair: Any) -> bool:
     if not isinstance(pair, Sequence) or len(pair) != 2:
         return False
-    return _FRACTION.accepts(pair[0]) and _FACTOR.accepts(pair[1])
+    return SHARE.accepts(pair[0]) and POSITIVE.accepts(pair[1])

@@ -95,8 +95,7 @@ class ParityGate:
             raise ValueError(
                 f"cold_start={cold_start} is too short for tolerance={tolerance:g} under "
                 f"rule='all_cells': one answer more moves a rate by up to 1/cold_start, so at "
-                f"least {needed} answers a group are needed. Set cold_start={needed} or more, or "
-                "a larger tolerance."
+                f"least {needed} answers a group are needed: raise cold_start or the tolerance."
             )
         self.n_groups = int(n_groups)
         self.n_classes = int(n_classes)
@@ -133,7 +132,12 @@ class ParityGate:
         return not any(self.accepts(*cell) for cell in cells)
 
     def gaps(self) -> NDArray[np.float64]:
-        """Γ of every cell of the present table, shape (n_groups, n_classes), float64."""
+        """Compute Γ of every cell of the present table.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_groups, n_classes)
+        """
         return np.array(self._gaps(), dtype=np.float64).reshape(self.n_groups, self.n_classes)
 
     def accepts(self, group: int, label: int) -> bool:
@@ -158,7 +162,10 @@ class ParityGate:
         after = [row.copy() for row in self._counts]
         after[group][label] += 1
         if self.rule == "queried_cell":
-            return sum(self._counts[group]) < self.cold_start or self._below(after, group, label)
+            gap = next(islice(disparities(after, Fraction), group * self.n_classes + label, None))
+            return sum(self._counts[group]) < self.cold_start or gap < exact_tolerance(
+                self.tolerance
+            )
         return not self.open or self._improves(after)
 
     @completed_by(accepts)
@@ -231,12 +238,6 @@ class ParityGate:
         )
         return then == 0 or then < now
 
-    def _below(self, after: list[list[int]], group: int, label: int) -> bool:
-        """Γ of one cell strictly below γ."""
-        cell = group * self.n_classes + label
-        gap = next(islice(disparities(after, Fraction), cell, None))
-        return gap < exact_tolerance(self.tolerance)
-
 
 def disparities(table: Sequence[Sequence[int]], ratio: Callable[[int, int], Any]) -> Iterator[Any]:
     """Γ of every cell of answers (n_groups, n_classes), row by row, by a division of integers."""
@@ -266,7 +267,6 @@ def smallest_cold_start(tolerance: float) -> int:
     if tolerance == 0:
         raise ValueError(
             "tolerance=0 is not possible with rule='all_cells': it needs a cold_start of at least "
-            "1/tolerance answers a group, and no number is enough. Use a small positive tolerance; "
-            "0.01 needs cold_start=100."
+            "1/tolerance answers a group. Use a small tolerance; 0.01 needs cold_start=100."
         )
     return math.ceil(1 / exact_tolerance(tolerance))

@@ -105,14 +105,10 @@ def encode_groups(
     >>> groups.labels, groups.codes.tolist()
     (('a', 'b'), [1, 0, -1])
     """
-    columns = _columns(unmasked(sensitive_features), n_rows, name)
-    codes, found = _factorize(columns)
+    codes, found = _factorize(_columns(unmasked(sensitive_features), n_rows, name))
     if (on_missing or on_unknown) == "raise":
         if bool(np.any(codes == -2)):
-            raise ValueError(
-                f"{name} has values of an unhashable type, such as lists; name groups by text or "
-                "numbers."
-            )
+            raise ValueError(f"{name} has unhashable values, such as lists; use text or numbers.")
         if bool(np.any(codes == -1)):
             raise ValueError(
                 f"{name} has missing values (None, NaN or pd.NA). Every row needs a group: drop "
@@ -165,9 +161,7 @@ def _columns(values: Any, n_rows: int, name: str) -> list[pd.Series]:
             )
         values, columns = array, [pd.Series(column) for column in np.atleast_2d(array.T)]
     if len(values) != n_rows:
-        raise ValueError(
-            f"{name} has another number of rows than X; give one group value per row of X."
-        )
+        raise ValueError(f"{name} has another number of rows than X; give one value per row of X.")
     if not columns:
         raise ValueError(f"{name} has no column; give at least one attribute.")
     return columns

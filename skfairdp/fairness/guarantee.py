@@ -299,10 +299,7 @@ def _checked_words(notion: object, words: object) -> tuple[str, str]:
     """Rates and meaning of a notion that has no known name."""
     texts = (notion, *words) if isinstance(words, tuple | list) else ()
     if len(texts) != 3 or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise ValueError(
-            f"'words' must be the rates and the meaning of a named notion; got {words!r} for "
-            f"{notion!r}."
-        )
+        raise ValueError(f"'words' of {notion!r} must be its rates and meaning; got {words!r}.")
     if notion in NOTIONS:
         raise ValueError(f"'words' of {notion!r} are known; got others, {words!r}.")
     return texts[1], texts[2]

@@ -71,12 +71,11 @@ class MutualInformation:
             For other units.
         """
         factor = nats_per(self.units) / nats_per(units)
-        bound = None if self.lower_bound is None else self.lower_bound * factor
         return replace(
             self,
             value=self.value * factor,
             unclipped=self.unclipped * factor,
-            lower_bound=bound,
+            lower_bound=None if self.lower_bound is None else self.lower_bound * factor,
             units=units,
         )
 

@@ -184,15 +184,9 @@ class Notion:
                 )
             hits = trials & successes
             if not hits.any() or (hits == trials).all():
-                raise ValueError(
-                    f"A rate of the notion {self.name!r} is the same for every model with these "
-                    "classes."
-                )
+                raise ValueError(f"A rate of the notion {self.name!r} is the same for every model.")
             if not self.needs_labels and not all((mask == mask[0]).all() for mask in masks):
-                raise ValueError(
-                    f"The notion {self.name!r} says needs_labels=False, but its rate {name!r} "
-                    "depends on labels."
-                )
+                raise ValueError(f"{self.name!r} needs_labels: its rate {name!r} depends on them.")
 
 
 def _watched(classes: Sequence) -> Iterable[int]:

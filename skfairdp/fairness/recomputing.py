@@ -118,11 +118,11 @@ def _noisy_cells(claim: FairnessGuarantee, public_sizes: bool, terms: Any) -> No
     if summed.shape != (len(hits), 2) or np.any(summed < 1):
         raise ValueError("'terms' must hold two numbers of noise terms for every stratum")
     if not public_sizes:
-        return NoisyCells(_whole(hits), _whole(rows - hits), summed[:, 0], summed[:, 1])
+        return NoisyCells(_whole(hits), _whole(rows - hits), *summed.T)
     # With known rows only the difference of the two noisy counts is used, and it is stored.
     contrast = _whole(2.0 * hits - rows)
-    sizes = _whole(rows)
-    return NoisyCells(contrast, np.zeros_like(contrast), summed[:, 0], summed[:, 1], sizes)
+    nothing = np.zeros_like(contrast)
+    return NoisyCells(contrast, nothing, summed[:, 0], summed[:, 1], _whole(rows))
 
 
 def _own_models(

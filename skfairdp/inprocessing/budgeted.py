@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -60,6 +61,10 @@ class BudgetedClassifier(PrivateClassifier):
         """What the guarantee rests on beside the usual."""
         return ()
 
+    def _assumed_at_last(self) -> tuple[str, ...]:
+        """What is said after all else, where nothing is promised too."""
+        return ()
+
     @property
     def _free(self) -> bool:
         """Whether this is a run without noise, for comparison."""
@@ -107,20 +112,23 @@ class BudgetedClassifier(PrivateClassifier):
         if plan.noiseless:
             return None
         unit, also = self._unit, self._also_assumed()
-        if noise.reproducible:
-            relation = plan.adjacency if unit == ATTRIBUTE else "zero-out"
-            return PrivacyGuarantee.void(seed_known(), adjacency=relation, protects=unit)
         named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
         said = noise_text(noise, exact=plan.exact_noise)
-        if unit == ATTRIBUTE:
-            assumed = of_attribute(PROTECTS[unit], said, groups=named, also=also)
+        if noise.reproducible:
+            relation = plan.adjacency if unit == ATTRIBUTE else "zero-out"
+            stated = PrivacyGuarantee.void(seed_known(), adjacency=relation, protects=unit)
         else:
-            assumed = of_training(
-                said,
-                labels=self.classes is not None,
-                groups=None if groups is None else named,
-                also=also,
-                persons=unit == "person",
-            )
-        budget = self.epsilon if self.noise_multiplier is None else None
-        return guarantee(plan, protects=unit, budget=budget, assumptions=assumed)
+            if unit == ATTRIBUTE:
+                assumed = of_attribute(PROTECTS[unit], said, groups=named, also=also)
+            else:
+                assumed = of_training(
+                    said,
+                    labels=self.classes is not None,
+                    groups=None if groups is None else named,
+                    also=also,
+                    persons=unit == "person",
+                )
+            budget = self.epsilon if self.noise_multiplier is None else None
+            stated = guarantee(plan, protects=unit, budget=budget, assumptions=assumed)
+        last = self._assumed_at_last()
+        return replace(stated, assumptions=(*stated.assumptions, *last)) if last else stated

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from skfairdp.assumptions import PARITY_ROWS
 from skfairdp.engine.nets import PreparedNet
-from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.parameters import Kind
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
 
@@ -63,10 +58,5 @@ class DPSGDClassifier(GradientClassifier):
         adjust = None if parity is None else parity.bind(run.prepared, run.release.row_shape)
         run.descend(adjust_gradient=adjust)
 
-    def _guarantee(
-        self, plan: Plan, noise: NoiseSource, groups: Groups | None
-    ) -> PrivacyGuarantee | None:
-        stated = super()._guarantee(plan, noise, groups)
-        if stated is None or self.public_parity is None:
-            return stated
-        return dataclasses.replace(stated, assumptions=(*stated.assumptions, PARITY_ROWS))
+    def _assumed_at_last(self) -> tuple[str, ...]:
+        return () if self.public_parity is None else (PARITY_ROWS,)

@@ -217,9 +217,7 @@ class DPFermiClassifier(GroupedClassifier):
             dual_clip = 2.0 / max(smallest, SMALLEST_SHARE) ** 0.5
         else:
             dual_clip = float(self.max_dual_grad_norm)
-        segment = sizes.batches(
-            self.max_epochs,
-            self._batch_size(sizes.total),
+        sums = (
             ("gradient", clip, noise_multiplier * clip),
             ("gradient of W", dual_clip, noise_multiplier * self.dual_noise_ratio * dual_clip),
         )
@@ -227,7 +225,7 @@ class DPFermiClassifier(GroupedClassifier):
         if self._by_label:
             price = float("inf") if self._free else float(self.label_counts_epsilon)
             counts = (CountRelease(name="group x label", epsilon=price),)
-        return sizes.plan(segment, counts=counts, delta=self.delta, exact_noise=self.exact_noise)
+        return self._plan_sums(sizes, *sums, counts=counts)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         assert groups is not None

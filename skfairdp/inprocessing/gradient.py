@@ -35,7 +35,7 @@ from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_o
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.rows import check_features, check_rows
 
@@ -91,6 +91,7 @@ class GradientClassifier(BudgetedClassifier):
 
     _plans_ahead = True
     _takes_persons = True
+    _n_logits: ClassVar[int | None] = None  # of a net, where they are not those of the classes
     _auto_batch: ClassVar[tuple[int, int]] = (256, 10)  # min(256, ceil(n / 10))
     _parameters = {
         "max_grad_norm": (NORM,),
@@ -108,34 +109,28 @@ class GradientClassifier(BudgetedClassifier):
         return Sizes.of_all(n, self.dataset_size)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        return sizes.descent(
-            batch_size=self._batch_size(sizes.total),
-            max_epochs=self.max_epochs,
-            max_grad_norm=self.max_grad_norm,
-            noise_multiplier=noise_multiplier,
-            delta=self.delta,
-            exact_noise=self.exact_noise,
-        )
+        clip = float(self.max_grad_norm)
+        return self._plan_sums(sizes, ("gradient", clip, noise_multiplier * clip))
+
+    def _plan_sums(
+        self, sizes: Sizes, *sums: tuple[str, float, float], counts: tuple[CountRelease, ...] = ()
+    ) -> Plan:
+        """Plan sums of each batch, and tables beside them; `sums` as of `Sizes.batches`."""
+        segment = sizes.batches(self.max_epochs, self._batch_size(sizes.total), *sums)
+        return sizes.plan(segment, counts=counts, delta=self.delta, exact_noise=self.exact_noise)
 
     def _batch_size(self, n: int) -> int:
-        """Expected records of a batch."""
         return expected_batch_size(self.batch_size, n, *self._auto_batch)
 
     def _train(self, run: Run) -> None:
         run.descend()
-
-    @property
-    def _n_logits(self) -> int | None:
-        """Number of outputs, where it is not that of the classes."""
-        return None
 
     def _rows_beside(self, n: int) -> int:
         """Number of public rows that may join the batch of a step."""
         return 0
 
     def _net(self) -> Any:
-        """Net that is trained; None stands for `default_net`."""
-        return self.net
+        return self._default_of("net") if self.net is None else self.net
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         """Loss of each record, from the output and what `_targets` gives.

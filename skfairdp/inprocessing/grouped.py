@@ -57,7 +57,6 @@ class SizedByGroup(BudgetedClassifier):
         return groups
 
     def _declared_sizes(self) -> dict[Any, int]:
-        """Check the declared sizes against the declared total."""
         sizes = check_group_sizes(self.group_sizes or {})
         total = sum(sizes.values())
         if self.dataset_size not in (None, total):

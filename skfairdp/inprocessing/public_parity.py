@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 from torch import Tensor, nn
-from torch.nn import functional
 
 from skfairdp.engine.nets import PreparedNet, as_tensor
 from skfairdp.fairness.groups import encode_groups
@@ -74,9 +72,8 @@ class PublicParity(WithParameters):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Show the settings, not the rows."""
-        shape = np.shape(self.X_public)
         return (
-            f"PublicParity(<rows of shape {shape}>, weight={self.weight!r}, "
+            f"PublicParity(<rows of shape {np.shape(self.X_public)}>, weight={self.weight!r}, "
             f"temperature={self.temperature!r}, tolerance={self.tolerance!r})"
         )
 
@@ -119,7 +116,7 @@ class PublicParity(WithParameters):
         module = prepared.module
         parameters = [p for p in module.parameters() if p.requires_grad]
         rows = as_tensor(X, module)
-        member = functional.one_hot(torch.from_numpy(groups.codes)).to(rows)
+        member = nn.functional.one_hot(torch.from_numpy(groups.codes)).to(rows)
 
         def adjust(gradient: Tensor) -> Tensor:
             mode = module.training
@@ -131,8 +128,7 @@ class PublicParity(WithParameters):
             if not bool(gap > self.tolerance):
                 return gradient
             parts = torch.autograd.grad(gap, parameters, allow_unused=True, materialize_grads=True)
-            flat = torch.cat([part.reshape(-1) for part in parts])
-            return gradient + self.weight * flat.to(gradient)
+            return gradient + self.weight * torch.cat([p.flatten() for p in parts]).to(gradient)
 
         return adjust
 
@@ -143,16 +139,12 @@ def soft_gap(output: Tensor, member: Tensor, criterion: nn.Module, temperature: 
     `member` (n, n_groups): one-hot groups; every group has a row. `criterion`: says what the
     output means, under skorch's conventions.
     """
-    chances = torch.softmax(_logits(output, criterion) / temperature, dim=1)
+    if type(criterion) is nn.BCEWithLogitsLoss:
+        score = output.reshape(-1, 1)
+        output = torch.cat([torch.zeros_like(score), score], dim=1)
+    elif type(criterion) is nn.NLLLoss:  # skorch's convention: the module returns probabilities
+        output = (output + torch.finfo(output.dtype).eps).log()
+    chances = torch.softmax(output / temperature, dim=1)
     counts, sizes = member.T @ chances, member.sum(dim=0)[:, None]
     others = (counts.sum(dim=0) - counts) / (sizes.sum() - sizes)
     return (counts / sizes - others).max()
-
-
-def _logits(output: Tensor, criterion: Any) -> Tensor:
-    if type(criterion) is nn.BCEWithLogitsLoss:
-        score = output.reshape(-1, 1)
-        return torch.cat([torch.zeros_like(score), score], dim=1)
-    if type(criterion) is nn.NLLLoss:  # skorch's convention: the module returns probabilities
-        return (output + torch.finfo(output.dtype).eps).log()
-    return output

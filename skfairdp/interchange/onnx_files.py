@@ -94,9 +94,8 @@ def save_onnx(
             )
         except torch.onnx.OnnxExporterError as error:
             raise ValueError(
-                "The net of 'model' cannot be written: torch's exporter does not take it for rows "
-                f"of {model.n_features_in_} numbers. Nets of images, and forward passes that "
-                "decide by values, are not covered."
+                f"For rows of {model.n_features_in_} numbers the net of 'model' cannot be written: "
+                "torch's exporter does not take it, nor nets of images, or that decide by values."
             ) from error
     assert program is not None  # the old exporter alone returns nothing
     facts = {
@@ -121,8 +120,7 @@ def _answer(model: Any) -> nn.Module:
     if any(getattr(kind, n, None) is not getattr(GradientClassifier, n) for n in _OF_NETS):
         raise TypeError(
             f"'model' is a {kind.__name__}, whose answers are not those of one net. Pass a fitted "
-            "classifier that learns by gradients, such as FairPathClassifier or DPSGDClassifier; "
-            "of a pipeline, its last step."
+            "classifier that learns by gradients, such as DPSGDClassifier; of a pipeline the last."
         )
     return _Answer(model.module_, model.link_).eval()
 

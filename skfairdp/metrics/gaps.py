@@ -89,10 +89,7 @@ def label_arrays(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray, NDArray
     truth = label_column(y_true, n_rows, declared=False, name="y_true")
     guess = label_column(y_pred, n_rows, declared=False, name="y_pred")
     if n_rows == 0 or not {truth.dtype.kind, guess.dtype.kind} <= set("biufUO"):
-        raise ValueError(
-            "y_true and y_pred must be two non-empty arrays of one length, of text, numbers or "
-            "truth values."
-        )
+        raise ValueError("y_true and y_pred must be of one length > 0: text, numbers, booleans.")
     return truth, guess
 
 
@@ -105,9 +102,7 @@ def known_classes(
         with suppress(TypeError):  # kinds that have no common order
             found = np.union1d(truth, guess)
     if found is None:
-        raise ValueError(
-            "y_true and y_pred must hold labels of one kind, finite, and none of them missing."
-        )
+        raise ValueError("y_true and y_pred must hold labels of one kind, finite and none missing.")
     if classes is None:
         return found.tolist()
     known: list[Hashable] = np.asarray(classes).tolist()
@@ -210,8 +205,6 @@ def answered(
     groups = sensitive_features
     if groups is not None:
         if len(np.asarray(groups, dtype=object)) != len(truth):
-            raise ValueError(
-                f"sensitive_features must have one value per row, {len(truth)} of them."
-            )
+            raise ValueError(f"sensitive_features must have {len(truth)} values, one per row.")
         groups = _safe_indexing(groups, kept)
     return AnsweredRows(_safe_indexing(y_true, kept), _safe_indexing(y_pred, kept), groups)

@@ -68,9 +68,7 @@ class _GroupScorer(WithParameters):
             )
         named = self.sensitive_column
         if not set(named if isinstance(named, list) else [named]) <= {*X.columns}:
-            raise ValueError(
-                f"sensitive_column={named!r} is not in X; its columns are {list(X.columns)!r}."
-            )
+            raise ValueError(f"sensitive_column={named!r} is not in X, which has {list(X)!r}.")
         return X[named]
 
     def get_metadata_routing(self) -> MetadataRequest:

@@ -123,8 +123,11 @@ def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) 
     return model
 
 
-def planner(final: Any, rows: SearchRows) -> Callable[[float], Plan]:
+def planner(
+    estimator: Any, parameters: Mapping[str, Any] | None, delta: float, rows: SearchRows
+) -> Callable[[float], Plan]:
     """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
+    final = final_of(told(estimator, parameters, delta=delta))
     groups = final._encode_groups(rows.sensitive_features, len(rows))
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
     sizes = final._sizes(groups, len(rows), NoiseSource())
@@ -238,8 +241,8 @@ def trained(
     if budget is None:
         settings["epsilon"] = math.inf
     else:
-        final = final_of(told(search.estimator, parameters, delta=search.delta))
-        multiplier = budget.multiplier_for(planner(final, rows))
+        plans = planner(search.estimator, parameters, search.delta, rows)
+        multiplier = budget.multiplier_for(plans)
         settings |= {"epsilon": None, "noise_multiplier": multiplier}
     model = told(search.estimator, parameters, **settings)
     # A copy: what a step writes into its rows must not reach the next candidate.

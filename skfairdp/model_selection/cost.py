@@ -40,7 +40,6 @@ class SearchCost:
     sentence: str
 
     def __str__(self) -> str:
-        """The sentence."""
         return self.sentence
 
 
@@ -92,7 +91,15 @@ def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
     deployed = unwrap(search)
     own = next((s for s in deployed.searches if charges_privacy(s)), None)
     if own is not None:
-        return _own(own.privacy_)
+        said, stated = "The search was made without noise: nothing is private.", own.privacy_
+        if stated is not None and stated.is_void:
+            said = f"Nothing is promised: {stated.assumptions[0]}."
+        elif stated is not None:
+            said = (
+                f"The whole search, choice included, costs ε = {epsilon_text(stated.epsilon)} at "
+                f"δ = {significant_up(stated.delta)}; how many candidates it fitted is secret."
+            )
+        return SearchCost(stated, None, None, said)
     if not charges_privacy(deployed.final):
         raise TypeError(
             f"the search ended in {type(deployed.final).__name__}, which is not an estimator of "
@@ -108,20 +115,6 @@ def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
     return _of_others(
         search, fits_of_search(search, deployed.final), deployed.final.privacy_, public_validation
     )
-
-
-def _own(stated: PrivacyGuarantee | None) -> SearchCost:
-    if stated is None:
-        return SearchCost(
-            None, None, None, "The search was made without noise: nothing is private."
-        )
-    if stated.is_void:
-        return SearchCost(stated, None, None, f"Nothing is promised: {stated.assumptions[0]}.")
-    sentence = (
-        f"The whole search, choice included, costs ε = {epsilon_text(stated.epsilon)} at "
-        f"δ = {significant_up(stated.delta)}; how many candidates it fitted is secret."
-    )
-    return SearchCost(stated, None, None, sentence)
 
 
 def _of_others(

@@ -144,7 +144,9 @@ class ParetoDisplay:
         if "epsilon" in self.results:
             epsilon = self.results["epsilon"].to_numpy(dtype=np.float64)
         finite = epsilon[np.isfinite(epsilon) & (epsilon > 0)]
-        scale = LogNorm(*_range(finite)) if finite.size else None
+        low, high = (finite.min(), finite.max()) if finite.size else (1.0, 1.0)
+        alike = low == high
+        scale = LogNorm(0.5 * low if alike else low, 2.0 * high if alike else high)
         # Without its yellow end, which is hard to see on white.
         self._colours = ListedColormap(colormaps["plasma"](np.linspace(0.0, 0.8, 256)))
         drawn = None
@@ -170,10 +172,8 @@ class ParetoDisplay:
 
     def _panel(self, panel: Axes, gap: str, epsilon: np.ndarray, scale: Any) -> Any:
         frame, drawn = self.results, None
-        groups: list[Any] = [("", np.ones(len(frame), dtype=bool))]
-        if self.label is not None:
-            names = frame[self.label].astype(str)
-            groups = [(name, (names == name).to_numpy()) for name in dict.fromkeys(names)]
+        names = pd.Series("", frame.index) if self.label is None else frame[self.label].astype(str)
+        groups: list[Any] = [(name, (names == name).to_numpy()) for name in dict.fromkeys(names)]
         private = np.isfinite(epsilon) & (epsilon > 0)
         for i, (name, chosen) in enumerate(groups):
             look: dict[str, Any] = {"marker": MARKERS[i % len(MARKERS)], "s": 36, "alpha": 0.9}
@@ -194,8 +194,3 @@ class ParetoDisplay:
         panel.set_xlabel(gap.replace("_", " "), parse_math=False)
         panel.grid(alpha=0.3)
         return drawn
-
-
-def _range(values: np.ndarray) -> tuple[float, float]:
-    low, high = float(values.min()), float(values.max())
-    return (low, high) if low < high else (0.5 * low, 2.0 * high)

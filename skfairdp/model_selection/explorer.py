@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skfairdp.model_selection.frontier import directions, measured
+from skfairdp.model_selection.frontier import directions, measured, refuse_absent
 
 INTRO = (
     "Every trained model has an accuracy, a gap between groups and a privacy loss ε (smaller is "
@@ -85,9 +85,7 @@ def explorer_page(
     """
     frame, gaps, values = measured(results, gaps, values)
     directions(frame, values, [*gaps, "epsilon"])
-    for name in (label, names, paths):
-        if name is not None and name not in frame.columns:
-            raise ValueError(f"{name!r} is not a column of the results: {list(frame.columns)}.")
+    refuse_absent(frame, (name for name in (label, names, paths) if name is not None))
     figures = [*values, *gaps, "epsilon"]
     titles = _names(frame, figures, label, paths) if names is None else _texts(frame, names)
     lines = zip(_distinct(titles, frame), _texts(frame, label), _texts(frame, paths), strict=True)

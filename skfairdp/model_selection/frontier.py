@@ -49,9 +49,8 @@ def directions(
             f"no column has a known meaning among {list(frame.columns)}: name some in maximize "
             "and minimize."
         )
+    refuse_absent(frame, chosen)
     for name in chosen:
-        if name not in frame.columns:
-            raise ValueError(f"{name!r} is not a column of the results: {list(frame.columns)}.")
         values = frame[name]
         if not pd.api.types.is_numeric_dtype(values) or values.isna().any():
             raise ValueError(
@@ -60,6 +59,13 @@ def directions(
         if name != "epsilon" and not np.isfinite(values.to_numpy(dtype=np.float64)).all():
             raise ValueError(f"column {name!r} must hold finite numbers; only epsilon may be inf.")
     return chosen
+
+
+def refuse_absent(frame: pd.DataFrame, names: Iterable[str]) -> None:
+    """Refuse names of no column."""
+    for name in names:
+        if name not in frame.columns:
+            raise ValueError(f"{name!r} is not a column of the results: {list(frame.columns)}.")
 
 
 def measured(

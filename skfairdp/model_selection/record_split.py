@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import BaseCrossValidator
+from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils.validation import _num_samples
 
+from skfairdp.documentation import completed_by
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
 
@@ -72,18 +73,9 @@ class RecordSplit(BaseCrossValidator):
         """Whether a record is in the test part of exactly one split."""
         return self.test_size is None
 
+    @completed_by(KFold.get_n_splits)
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of splits.
-
-        Parameters
-        ----------
-        X, y, groups : object
-            Ignored.
-
-        Returns
-        -------
-        int
-        """
+        """Return the number of splits."""
         return int(self.n_splits)
 
     def split(

@@ -32,7 +32,6 @@ from skfairdp.model_selection.candidates import (
     final_of,
     planner,
     refuse_charging,
-    told,
 )
 from skfairdp.model_selection.holding_out import SearchRows, divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
@@ -186,8 +185,7 @@ class PrivateSearchCV(PrivateClassifier):
 
         parts = divide(X, y, sensitive_features, float(self.holdout_fraction), noise)
         runs = NumberOfRuns(float(self.n_iter), float(self.shape))
-        budget = self._budget(runs, parts.training)
-        price = self._price(budget)
+        budget, price = self._terms(runs, parts.training)
         names = SETS_PUBLIC if parts.groups else LABELS_PUBLIC
         stated = None
         if budget is not None:
@@ -231,27 +229,23 @@ class PrivateSearchCV(PrivateClassifier):
             return X, y
         return (X if isinstance(X, pd.DataFrame) else checked), labels
 
-    def _budget(self, runs: NumberOfRuns, training: SearchRows) -> SearchBudget | None:
+    def _terms(self, runs: NumberOfRuns, training: SearchRows) -> tuple[SearchBudget | None, float]:
+        """What a run may cost, and what one table of held-out counts does."""
         if math.isinf(self.epsilon):
             warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
-            return None
-        make_plan = planner(final_of(told(self.estimator, None, delta=self.delta)), training)
-        return search_budget(make_plan, runs, float(self.epsilon), float(self.delta))
-
-    def _price(self, budget: SearchBudget | None) -> float:
-        if budget is None:
-            return math.inf
-        if self.score_epsilon is None:
-            return budget.score_epsilon
-        if self.score_epsilon > budget.score_epsilon:
+            return None, math.inf
+        make_plan = planner(self.estimator, None, self.delta, training)
+        budget = search_budget(make_plan, runs, float(self.epsilon), float(self.delta))
+        price = budget.score_epsilon if self.score_epsilon is None else float(self.score_epsilon)
+        if price > budget.score_epsilon:
             raise ValueError(
-                f"'score_epsilon' = {self.score_epsilon:g} would make the search cost more for "
+                f"'score_epsilon' = {price:g} would make the search cost more for "
                 "held-out records than for training ones; at most "
                 f"{significant_down(budget.score_epsilon, 4)} is "
                 f"allowed at epsilon={self.epsilon:g} and n_iter={self.n_iter:g}. Leave it "
                 "at None."
             )
-        return float(self.score_epsilon)
+        return budget, price
 
     @property
     def _objective(self) -> str:

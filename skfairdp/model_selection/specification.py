@@ -143,10 +143,7 @@ def specify(
     parts = divide(X, y, sensitive_features, float(holdout_fraction), source)
     if parts.groups is None or len(parts.groups) < 2:
         raise ValueError("A gap needs two groups: sensitive_features holds one.")
-    plans = [
-        planner(final_of(told(estimator, points[first], delta=delta)), parts.training)
-        for first in sorted(set(firsts))
-    ]
+    plans = [planner(estimator, points[n], delta, parts.training) for n in sorted(set(firsts))]
     price = float(epsilon) / len(points)  # of a table: pure, and they add up
     figures = {"fits": len(plans), "n": len(points), "epsilon": significant_up(price, 4)}
     drawn = assumptions.HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))

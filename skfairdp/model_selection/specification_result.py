@@ -210,7 +210,6 @@ class Specification:
         )
 
     def __str__(self) -> str:
-        """The answer in words."""
         return self.sentence
 
 

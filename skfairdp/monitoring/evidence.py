@@ -113,10 +113,7 @@ def upper_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float
 
 
 def lower_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float:
-    """Largest size of the gap, rounded down, below which it is excluded; as of `upper_limit`.
-
-    The mean of both directions' evidence is taken.
-    """
+    """Size of the gap, rounded down, below which the mean of both directions excludes it."""
 
     def either(negative: float) -> float:
         both = evidence.reversed.below(negative), evidence.below(negative)
@@ -143,8 +140,7 @@ def drift_statistics(start: Floats, steps: Floats) -> tuple[Floats, float]:
     largest = -math.inf
     # R_t = exp(S_t) (R_0 + sum of exp(-S_i) for i < t), S the sums of the steps.
     for first in range(0, len(steps), 4096):
-        part = steps[first : first + 4096]
-        sums = np.cumsum(part, axis=0)
+        sums = np.cumsum(steps[first : first + 4096], axis=0)
         before = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
         before = np.concatenate([start[np.newaxis], -before])
         path = np.logaddexp.accumulate(before, axis=0)[1:] + sums
@@ -154,10 +150,7 @@ def drift_statistics(start: Floats, steps: Floats) -> tuple[Floats, float]:
 
 
 def pair_steps(differences: NDArray[np.int8], tolerance: float) -> Floats:
-    """Factors by which pairs of rows raise the evidence against "at most the tolerance".
-
-    Result (n_pairs, 2, n_bets): logarithms, for both directions.
-    """
+    """Factors of pairs of rows against "at most the tolerance": (n_pairs, 2 directions, n_bets)."""
     scaled = STAKES / (1.0 + tolerance)
     table = np.log1p(np.array([-1.0, 0.0, 1.0])[:, np.newaxis] * scaled - tolerance * scaled)
     return np.stack([table[differences + 1], table[1 - differences]], axis=1)
@@ -189,13 +182,6 @@ class PairState(NamedTuple):
     drift_peak: float = NOTHING  # logarithm of the largest value of their mean
     side: int = 0  # which of the groups has rows without a partner
     pending: str = ""  # their outcomes, oldest first, as the characters 0 and 1
-
-    @classmethod
-    def from_json(cls, fields: list[Any]) -> Self:
-        """Rebuild a state from the list that JSON made of it."""
-        state = cls(*fields)
-        kind = PairedEvidence if len(state.evidence) == 3 else NoisyEvidence
-        return state._replace(evidence=kind(*state.evidence))
 
     def with_rows(
         self, stratum: Stratum, levels: Levels, codes: NDArray, labels: NDArray, decided: NDArray
@@ -261,7 +247,9 @@ def first_states(n_strata: int, n_groups: int, count_epsilon: float | None) -> l
 
 def states_of(document: Document) -> list[PairState]:
     """States of all pairs, from what is stored."""
-    return [PairState.from_json(fields) for fields in document["pairs"]]
+    states = [PairState(*fields) for fields in document["pairs"]]
+    kinds = [PairedEvidence if len(state.evidence) == 3 else NoisyEvidence for state in states]
+    return [s._replace(evidence=kind(*s.evidence)) for s, kind in zip(states, kinds, strict=True)]
 
 
 def bounds(states: list[PairState]) -> tuple[float, float]:

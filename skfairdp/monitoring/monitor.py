@@ -181,10 +181,7 @@ class GapMonitor(Readings):
             truth = binary(y, "y", len(given), missing=True)
         waits = self._needs_labels and bool(np.isnan(truth).any())
         if waits and ids is None:
-            raise ValueError(
-                f"notion={self.notion!r} needs true labels: pass y, or ids by which add_labels() "
-                "can bring them later."
-            )
+            raise ValueError(f"{self.notion!r} needs true labels: pass y, or ids for add_labels().")
         if self.count_epsilon is not None and waits:
             raise ValueError("Noisy counts are of whole batches: pass y with each of them.")
 

@@ -43,10 +43,7 @@ class MemoryStore:
 
 
 class FileStore:
-    """The same in a file, where a change is one transaction.
-
-    `document`: for a new file; without one the file must be there, and nothing is written.
-    """
+    """The same in a file, a change in one transaction; without `document` it must be there."""
 
     def __init__(self, path: str | os.PathLike[str], document: Document | None = None) -> None:
         self._path = Path(path).expanduser().absolute()
@@ -78,9 +75,7 @@ class FileStore:
                 connection.close()
                 raise
         except sqlite3.Error as error:
-            raise MonitorError(
-                f"The monitor's file {str(self._path)!r} cannot be used: {error}."
-            ) from error
+            raise MonitorError(f"The file {str(self._path)!r} cannot be used: {error}.") from error
         return connection
 
     def read(self) -> Document:

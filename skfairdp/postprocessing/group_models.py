@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.base import clone
 
 from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
 from skfairdp.certificate.unwrap import charges_privacy
-from skfairdp.fairness.groups import Groups, groups_of_training
+from skfairdp.fairness.groups import groups_of_training
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.sizes import check_group_sizes
@@ -21,36 +22,24 @@ from skfairdp.privacy.sizes import check_group_sizes
 GroupPart = tuple[Any, np.ndarray, np.ndarray]
 
 
-def groups_to_train(
-    sensitive_features: Any, n: int, group_sizes: Mapping[Any, int] | None
-) -> tuple[Groups, dict[Any, int] | None]:
-    """Groups of `n` rows that have models of their own, and their declared sizes."""
-    sizes = None if group_sizes is None else check_group_sizes(group_sizes)
-    groups = groups_of_training(sensitive_features, n, None if sizes is None else tuple(sizes))
+def group_parts(
+    model: Any, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int
+) -> tuple[tuple[Any, ...], list[GroupPart]]:
+    """Hand a clone of a `SmoothedClassifier`'s estimator the rows of each group; none is fitted.
+
+    `codes` (n,): of classes, 0 and 1; negative for rows of no class. `seed`: same initial
+    weights for all clones, as the average of nets that began elsewhere is not a net. Result: the
+    groups, and a part for each.
+    """
+    sizes = None if model.group_sizes is None else check_group_sizes(model.group_sizes)
+    groups = groups_of_training(sensitive_features, len(X), None if sizes is None else [*sizes])
     if sizes is None and len(groups.labels) < 2:
         raise ValueError(
             "training='per_group' needs at least two groups in sensitive_features; got one."
         )
-    return groups, sizes
-
-
-def group_parts(
-    estimator: Any,
-    X: np.ndarray,
-    labels: np.ndarray,
-    groups: Groups,
-    *,
-    sizes: dict[Any, int] | None,
-    seed: int,
-) -> list[GroupPart]:
-    """Hand a clone of an estimator the rows of each group; none is fitted.
-
-    `labels` (n,): class codes 0 and 1; negative for rows of no class. `seed`: same initial
-    weights for all clones, as the average of nets that began elsewhere is not a net.
-    """
     parts = []
     for code, label in enumerate(groups.labels):
-        inner = clone(estimator)
+        inner = clone(model.estimator)
         known = inner.get_params(deep=False)
         # Every clone would charge a ledger as if all of them shared their rows.
         settings: dict[str, Any] = {"classes": [0, 1], "random_state": seed, "ledger": None}
@@ -58,14 +47,14 @@ def group_parts(
             settings["dataset_size"] = max(2, sizes[label])
         inner.set_params(**{name: v for name, v in settings.items() if name in known})
         member = groups.codes == code
-        rows, targets = X[member], labels[member]
+        rows, targets = X[member], codes[member]
         if sizes is not None:
             # Two rows without a class contribute nothing: a declared group that has no rows,
             # or one fewer than its neighbour, trains like any other.
             rows = np.concatenate([rows, np.zeros_like(X, shape=(2, *X.shape[1:]))])
             targets = np.append(targets, [-1, -1])
         parts.append((inner, rows, targets))
-    return parts
+    return groups.labels, parts
 
 
 def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
@@ -140,20 +129,17 @@ def parallel_privacy(
             adjacency=first.adjacency,
             protects=first.protects,
         )
-    events = {repr(item.event) for item in bounded}
-    return PrivacyGuarantee(
+    each = list(zip(labels, bounded, strict=True))
+    same = len({repr(item.event) for item in bounded}) == 1
+    return replace(
+        first,
         epsilon=max(item.epsilon for item in bounded),
         delta=max(item.delta for item in bounded),
-        adjacency=first.adjacency,
-        protects=first.protects,
-        accountant=first.accountant,
-        per_group={label: item.epsilon for label, item in zip(labels, bounded, strict=True)},
+        per_group={label: item.epsilon for label, item in each},
         # Groups of different size have different events; then epsilon and delta compose.
-        event=first.event if len(events) == 1 else None,
+        event=first.event if same else None,
         exposures=tuple(
-            Exposure(item.event, (label,))
-            for label, item in zip(labels, bounded, strict=True)
-            if item.event is not None
+            Exposure(item.event, (label,)) for label, item in each if item.event is not None
         ),
         assumptions=(
             *closed_sets(labels=classes_declared, groups=groups_declared),

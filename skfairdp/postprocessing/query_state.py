@@ -180,12 +180,27 @@ class Turnstile:
         return np.where(asked > 0, shares, np.nan)
 
     def snapshot(self) -> tuple[ParityGate, NDArray[np.int64], int]:
-        """Copies of gate, queries by group and queries without one, all of the same moment."""
+        """Copy what is known, all of the same moment.
+
+        Returns
+        -------
+        gate : ParityGate
+        asked : ndarray of int64, shape (n_groups,)
+            Queries of each group.
+        without_group : int
+            Queries without one.
+        """
         table = self._now()
         return table.gate, table.asked, table.without_group
 
     def save(self) -> dict[str, Any]:
-        """Everything as JSON types, for `restore`."""
+        """Write everything down.
+
+        Returns
+        -------
+        dict
+            Of JSON types, for `restore`.
+        """
         return self._now().save()
 
     def restore(self, saved: Mapping[str, Any]) -> Turnstile:
@@ -218,7 +233,6 @@ class Turnstile:
         return self
 
     def _now(self) -> _Table:
-        """Copy of the table."""
         if self._file is not None:
             return _Table.of(self._file.read(), self._settings)
         with self._lock:

@@ -32,7 +32,6 @@ class SharedTable:
             connection.execute("INSERT INTO tables VALUES (?, ?)", values)
 
     def read(self) -> dict[str, Any]:
-        """Return what the entry holds now."""
         with self.exchange() as state:
             return state
 

@@ -28,7 +28,6 @@ class LinearScore:
     exact = True
 
     def moved(self, vector: np.ndarray) -> LinearScore:
-        """Return the same model with other parameters."""
         return replace(self, vector=np.asarray(vector, dtype=np.float64))
 
     def positive(
@@ -39,9 +38,8 @@ class LinearScore:
         scale = std * np.sqrt(np.square(rows).sum(axis=1))
         scores = exact_matmul(rows, self.vector)
         # A row of zeros scores 0 whatever the noise: a coin.
-        return np.asarray(
-            ndtr(np.divide(scores, scale, out=np.zeros_like(scores), where=scale > 0))
-        )
+        scores = np.divide(scores, scale, out=np.zeros_like(scores), where=scale > 0)
+        return np.asarray(ndtr(scores))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +52,10 @@ class NetScore:
 
     @property
     def vector(self) -> np.ndarray:
-        """All parameters, shape (p,)."""
         return np.asarray(parameters_to_vector(self.module.parameters()).detach().double().cpu())
 
     def moved(self, vector: np.ndarray) -> NetScore:
-        """Return the same net with other parameters."""
-        module = copy_module(self.module).eval()
-        _write(module, vector)
-        return NetScore(module, self.link)
+        return NetScore(_written(copy_module(self.module).eval(), vector), self.link)
 
     def positive(
         self, X: np.ndarray, std: float, rng: np.random.Generator, n_draws: int
@@ -70,7 +64,7 @@ class NetScore:
         centre, module = self.vector, copy_module(self.module).eval()
         votes = np.zeros(len(X))
         for _ in range(n_draws):
-            _write(module, centre + std * rng.standard_normal(len(centre)))
+            _written(module, centre + std * rng.standard_normal(len(centre)))
             proba = probabilities(outputs(module, X), self.link)
             votes += proba[:, 1] > proba[:, 0]
         return votes / n_draws
@@ -104,7 +98,6 @@ class _HeadInputs:
 
 
 def with_constant(X: np.ndarray) -> np.ndarray:
-    """Append a column of ones."""
     return np.column_stack([np.asarray(X, dtype=np.float64), np.ones(len(X))])
 
 
@@ -134,9 +127,8 @@ def smooth_model(fitted: Any, part: str) -> SmoothModel:
         return LinearScore(fitted.theta_, fitted.rows_.transform)
     if isinstance(getattr(fitted, "module_", None), nn.Module):
         module = fitted.module_
-        sizes = [p.numel() for p in module.parameters()]
         name, head = find_head(module)
-        if part == "head" or sum(sizes) == sum(p.numel() for p in head.parameters()):
+        if part == "head" or {*module.parameters()} == {*head.parameters()}:
             parts = [head.weight, *([] if head.bias is None else [head.bias])]
             theta = parameters_to_vector(parts).detach().double().cpu()
             return LinearScore(np.asarray(theta), _HeadInputs(module, name))
@@ -152,7 +144,7 @@ def smooth_model(fitted: Any, part: str) -> SmoothModel:
     )
 
 
-def _write(module: nn.Module, vector: np.ndarray) -> None:
-    first = next(module.parameters())
-    values = first.new_tensor(vector, dtype=module_dtype(module))
+def _written(module: nn.Module, vector: np.ndarray) -> nn.Module:
+    values = next(module.parameters()).new_tensor(vector, dtype=module_dtype(module))
     vector_to_parameters(values, module.parameters())
+    return module

@@ -23,12 +23,7 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
-from skfairdp.postprocessing.group_models import (
-    group_parts,
-    groups_to_train,
-    parallel_privacy,
-    refuse_unfit,
-)
+from skfairdp.postprocessing.group_models import group_parts, parallel_privacy, refuse_unfit
 from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.postprocessing.smooth_models import (
     LinearScore,
@@ -219,11 +214,9 @@ class SmoothedClassifier(PrivateClassifier):
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
     ) -> None:
-        groups, sizes = groups_to_train(sensitive_features, len(X), self.group_sizes)
-        parts = group_parts(self.estimator, X, codes, groups, sizes=sizes, seed=seed)
-        stated = parallel_privacy(
-            parts, groups.labels, classes_declared=declared, groups_declared=sizes is not None
-        )
+        labels, parts = group_parts(self, X, codes, sensitive_features, seed)
+        known = self.group_sizes is not None
+        stated = parallel_privacy(parts, labels, classes_declared=declared, groups_declared=known)
         self._charge(stated)  # before a clone uses rows
         models = tuple(inner.fit(rows, targets) for inner, rows, targets in parts)
         own = tuple(smooth_model(model, self.part) for model in models)
@@ -235,7 +228,7 @@ class SmoothedClassifier(PrivateClassifier):
         self.own_models_ = own
         self.model_ = own[0].moved(np.mean([model.vector for model in own], axis=0))
         self.estimators_ = models
-        self.groups_ = groups.labels
+        self.groups_ = labels
         self.privacy_ = stated
 
     @property  # type: ignore[misc]

@@ -15,7 +15,10 @@ from skfairdp.engine.table_release import Cells, TableRelease
 from skfairdp.preprocessing.cells import MONTHS, WEEKDAYS, days
 from skfairdp.preprocessing.levels import Categories, Intervals, Levels
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
-from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
+from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan, Segment
+from skfairdp.privacy.sizes import Sizes
+
+Floats = NDArray[np.float64]
 
 # A grid for any number. Cells are octaves: a sign and a binary exponent from -126 to 127. Zero has
 # a cell of its own, from 0 to 2**-126; the cells at both ends hold all that is larger than 2**128
@@ -23,7 +26,7 @@ from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
 # of them are in one octave) and a sum of money (over ten octaves) both get useful bins.
 SMALLEST = 2.0**-126
 _SIZES = np.ldexp(1.0, np.arange(-126, 129))
-EDGES: NDArray[np.float64] = np.concatenate([-_SIZES[:0:-1], [0.0], _SIZES])
+EDGES: Floats = np.concatenate([-_SIZES[:0:-1], [0.0], _SIZES])
 N_CELLS = len(EDGES) + 1
 
 # Probability that any cell without rows is divided.
@@ -48,6 +51,8 @@ def table_plan(
 ) -> Plan:
     """Plan the counts of columns, given by name and kind; None is a kind to be learned."""
     columns = list(columns)
+    # All rows are counted; how many there are is not public, and nothing is divided by it.
+    sizes = Sizes(("all",), (0,), "add-remove")
     without = ("number", "date")  # of categories
     texts = sum(kind not in without for _, kind in columns)
 
@@ -55,17 +60,12 @@ def table_plan(
         segments: list[Segment] = []
         for name, kind in columns:
             if kind is None:
-                segments.append(_segment((f"kind of {name}",), sigma * _KIND_NOISE, 0.0))
-            parts = tuple(f"{size} of {name}" for size in ("octaves", "eighths", "parts"))
+                segments.append(sizes.whole((f"kind of {name}", 1.0, sigma * _KIND_NOISE)))
+            std = sigma * math.sqrt(3)
+            parts = [(f"{size} of {name}", 1.0, std) for size in ("octaves", "eighths", "parts")]
             failure = 0.0 if kind in without else delta * _SHARE / texts
-            segments.append(_segment(parts, sigma * math.sqrt(len(parts)), failure))
-        return Plan(
-            cells=("all",),
-            segments=tuple(segments),
-            adjacency="add-remove",
-            delta=float(delta),
-            exact_noise=True,
-        )
+            segments.append(sizes.whole(*parts, failure=failure))
+        return sizes.plan(*segments, delta=delta, exact_noise=True)
 
     if math.isinf(epsilon):
         return plan(0.0)
@@ -98,12 +98,6 @@ def learned_levels(
     return _intervals(release, segment, at, n_bins, days), MONTHS, WEEKDAYS
 
 
-def _segment(names: tuple[str, ...], std: float, failure: float) -> Segment:
-    blocks = tuple(Block(name=name, max_norm=1.0, weights=(1.0,), noise_std=std) for name in names)
-    # All rows are counted; how many there are is not public, and nothing is divided by it.
-    return Segment(steps=1, rates=(1.0,), expected_sizes=(0.0,), blocks=blocks, failure=failure)
-
-
 def _kind(cells: Cells) -> NDArray[np.int64]:
     """0 for a number, 1 for a text, 2 for a date, -1 for a missing cell."""
     texts = np.where(np.isnan(days(cells)), 1, 2)
@@ -111,16 +105,12 @@ def _kind(cells: Cells) -> NDArray[np.int64]:
 
 
 def _intervals(
-    release: TableRelease,
-    segment: Segment,
-    at: int,
-    n_bins: int,
-    read: Callable[[Cells], NDArray[np.float64]],
+    release: TableRelease, segment: Segment, at: int, n_bins: int, read: Callable[[Cells], Floats]
 ) -> Intervals:
     edges, std = EDGES, segment.blocks[0].noise_std
     most = iter(PARTS)
 
-    def then(counts: NDArray[np.float64]) -> tuple[Any, int]:
+    def then(counts: Floats) -> tuple[Any, int]:
         nonlocal edges
         edges = divided(edges, counts, std, next(most))
         return _between(edges, read), len(edges) + 1
@@ -129,7 +119,7 @@ def _intervals(
     return bins(edges, counts, std, n_bins)
 
 
-def _between(edges: NDArray[np.float64], read: Callable[[Cells], NDArray[np.float64]]) -> Any:
+def _between(edges: Floats, read: Callable[[Cells], Floats]) -> Any:
     def cell(cells: Cells) -> NDArray[np.int64]:
         numbers = read(cells)
         return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers, side="right"))
@@ -137,9 +127,7 @@ def _between(edges: NDArray[np.float64], read: Callable[[Cells], NDArray[np.floa
     return cell
 
 
-def divided(
-    edges: NDArray[np.float64], counts: NDArray[np.float64], std: float, most: int
-) -> NDArray[np.float64]:
+def divided(edges: Floats, counts: Floats, std: float, most: int) -> Floats:
     """Divide the cells that have rows, the finer the more they have.
 
     `edges` (m,): ascending. `counts` (m + 1,): noisy counts between them, and beyond both ends.
@@ -160,9 +148,7 @@ def divided(
     return np.array(sorted(found))
 
 
-def bins(
-    edges: NDArray[np.float64], counts: NDArray[np.float64], std: float, n_bins: int
-) -> Intervals:
+def bins(edges: Floats, counts: Floats, std: float, n_bins: int) -> Intervals:
     """Join neighbouring cells to bins of about as many rows.
 
     `edges`, `counts`, `std`: as in `divided`. `n_bins`: a cell with at least the `n_bins`-th part

@@ -44,11 +44,6 @@ def refuse_unfit(estimator: Any) -> None:
             )
 
 
-def takes_groups(estimator: Any) -> bool:
-    """Whether the groups can be declared to an estimator, by name or with their sizes."""
-    return hasattr(estimator, "group_sizes") or hasattr(estimator, "groups")
-
-
 def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -> None:
     """Refuse, by made-up rows, an estimator that won't train or promises otherwise."""
     # It was told how many rows there are, which is private: no message of it may show that.

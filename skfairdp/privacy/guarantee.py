@@ -10,6 +10,7 @@ from typing import Any
 
 from dp_accounting import dp_event as events
 
+from skfairdp.parameters import CHANCE, NOT_NEGATIVE, check_arguments
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.serialization import (
     event_from_dict,
@@ -197,26 +198,26 @@ class PrivacyGuarantee:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, strings and numbers, fit for JSON: infinity is the string "inf".
+        """Write the guarantee down; `from_dict` reads it back without loss.
 
-        `from_dict` reads it back without loss.
+        Returns
+        -------
+        dict
+            Plain lists, strings and numbers, fit for JSON: infinity is the string "inf".
         """
         groups, event = self.per_group, self.event
-        document: dict[str, Any] = {
+        document: dict[str, Any] = vars(self) | {
             "epsilon": number_to_json(self.epsilon),
-            "delta": self.delta,
-            "adjacency": self.adjacency,
-            "protects": self.protects,
-            "accountant": self.accountant,
             "per_group": None
             if groups is None
             else [[label_to_json(k), number_to_json(v)] for k, v in groups.items()],
             "event": None if event is None else event_to_dict(event),
             "assumptions": list(self.assumptions),
         }
-        if self.exposures is not None:
-            document["exposures"] = [share.to_dict() for share in self.exposures]
-        return document
+        shares = document.pop("exposures")
+        return (
+            document if shares is None else document | {"exposures": [s.to_dict() for s in shares]}
+        )
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> PrivacyGuarantee:
@@ -239,25 +240,19 @@ class PrivacyGuarantee:
         """
         groups, event = document["per_group"], document["event"]
         shares = document.get("exposures")
+        plain = ("delta", "adjacency", "protects", "accountant", "assumptions")
         return cls(
             epsilon=number_from_json(document["epsilon"]),
-            delta=float(document["delta"]),
-            adjacency=document["adjacency"],
-            protects=document["protects"],
-            accountant=document["accountant"],
+            **{name: document[name] for name in plain},
             per_group=None
             if groups is None
             else {label_from_json(k): number_from_json(v) for k, v in groups},
             event=None if event is None else event_from_dict(event),
-            assumptions=tuple(document["assumptions"]),
             exposures=None if shares is None else tuple(map(Exposure.from_dict, shares)),
         )
 
 
 def _check(epsilon: float, delta: float, adjacency: str, protects: str) -> None:
-    if not epsilon >= 0.0:
-        raise ValueError(f"epsilon={epsilon!r} is not allowed: give a number >= 0")
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta={delta!r} is not allowed: give a probability in [0, 1)")
+    check_arguments(locals(), epsilon=NOT_NEGATIVE, delta=CHANCE)
     check_name("adjacency", adjacency, ADJACENCIES)
     check_name("protects", protects, PROTECTS)

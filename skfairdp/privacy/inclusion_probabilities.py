@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.parameters import SHARE
 from skfairdp.privacy.noise import NoiseSource, noise_floor
+
+Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,6 @@ class SamplingRates:
     rates: tuple[tuple[float, ...], ...]  # (n_groups, n_classes): probabilities in [0, 1]
 
     def __post_init__(self) -> None:
-        """Check shapes and ranges."""
         shape = (len(self.groups), len(self.classes))
         for name in ("counts", "rates"):
             got = np.shape(getattr(self, name))
@@ -73,9 +76,11 @@ class SamplingRates:
         limit of every probability; above 0 it may leave a larger difference. `epsilon`: what the
         table cost, see `noise_floor`; infinity for exact counts, which are raised to 1.
         """
-        _check_unit("tolerance", tolerance)
-        _check_unit("minimum_rate", minimum_rate)
-        counts = _floored(table, epsilon).reshape(len(groups), len(classes))
+        for name, value in (("tolerance", tolerance), ("minimum_rate", minimum_rate)):
+            if not SHARE.accepts(value):
+                raise ValueError(f"{name!r} must be {SHARE.describe()}; got {value!r}.")
+        exact = np.asarray(table, dtype=np.float64).reshape(len(groups), len(classes))
+        counts = np.maximum(exact, noise_floor(epsilon))
         own = counts / counts.sum(axis=1, keepdims=True)
         pooled = counts.sum(axis=0) / counts.sum()
         gap = float(np.ptp(own, axis=0).max())
@@ -100,25 +105,19 @@ class SamplingRates:
         """Records that the counts speak of."""
         return int(np.sum(self.counts))
 
-    def of(self, groups: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def of(self, groups: Codes, labels: Codes) -> Floats:
         """Look up the probability of every record by its codes; 0 where one is negative."""
         found = np.asarray(self.rates)[groups, labels]
         return np.where((groups >= 0) & (labels >= 0), found, 0.0)
 
-    def keep(
-        self, groups: NDArray[np.int64], labels: NDArray[np.int64], uniforms: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
+    def keep(self, groups: Codes, labels: Codes, uniforms: Floats) -> NDArray[np.bool_]:
         """Decide for every record, by a secret uniform draw of its own, whether it is used."""
         return np.asarray(uniforms < self.of(groups, labels))
 
 
 def release_table(
-    groups: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    shape: tuple[int, int],
-    epsilon: float,
-    noise: NoiseSource,
-) -> NDArray[np.int64]:
+    groups: Codes, labels: Codes, shape: tuple[int, int], epsilon: float, noise: NoiseSource
+) -> Codes:
     """Release a (group x label) table with discrete Laplace noise; counts may be negative.
 
     Every record adds one to at most one count; one with a negative code is in no cell.
@@ -126,18 +125,9 @@ def release_table(
     inside = (groups >= 0) & (labels >= 0)
     cells = groups[inside] * shape[1] + labels[inside]
     exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
-    noisy: NDArray[np.int64] = exact + noise.discrete_laplace(epsilon, exact.size)
+    noisy: Codes = exact + noise.discrete_laplace(epsilon, exact.size)
     return noisy.reshape(shape)
-
-
-def _floored(counts: ArrayLike, epsilon: float) -> NDArray[np.float64]:
-    return np.maximum(np.asarray(counts, dtype=np.float64), noise_floor(epsilon))
 
 
 def _nested(values: NDArray[Any]) -> tuple[Any, ...]:
     return tuple(tuple(row) for row in values.tolist())
-
-
-def _check_unit(name: str, value: float) -> None:
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name!r} must be a number in [0, 1]; got {value!r}.")

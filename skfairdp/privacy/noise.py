@@ -86,9 +86,12 @@ class NoiseSource:
         return self._masks
 
     def key(self) -> bytes:
-        """Draw 32 bytes that may be published, from the operating system and no generator.
+        """Draw bytes that may be published, from the operating system and no generator.
 
-        A reproducible source draws the same at every call.
+        Returns
+        -------
+        bytes
+            32 of them; the same at every call of a reproducible source.
         """
         if self._generator_seed is None:
             return secrets.token_bytes(32)
@@ -254,7 +257,6 @@ class NoiseSource:
         return f"NoiseSource({self.name})"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled or copied."""
         raise TypeError(
             "a NoiseSource cannot be pickled or copied, because the copy would repeat its "
             "noise: make a new one"

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from skfairdp.documentation import completed_by
-from skfairdp.parameters import Number
+from skfairdp.parameters import CHANCE, COUNT, POSITIVE, PRICE, Number
 from skfairdp.privacy.relations import ADJACENCIES, check_name
 
 # With exact noise a step may release so many numbers, and a multiplier is at least this.
@@ -26,10 +26,7 @@ GRID_MARGIN = 2.0 * MOST_NUMBERS**0.5 * 2.0**-38
 # are ever drawn, less the 4 by which a record shifts it at most: 2**25 tails beyond 12.
 GRID_FAILURE = 2.0**-83
 
-_NUMBER, _POSITIVE = Number(0.0), Number(0.0, low_open=True)
-_PRICE = Number(0.0, low_open=True, finite=False)
-_RATE, _CHANCE = Number(0.0, 1.0, low_open=True), Number(0.0, 1.0, high_open=True)
-_COUNT, _MANY = Number(0, integer=True), Number(1, integer=True)
+_NUMBER, _RATE, _COUNT = Number(0.0), Number(0.0, 1.0, low_open=True), Number(0, integer=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +62,7 @@ class Block:
     charged_multipliers: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check("max_norm", self.max_norm, _POSITIVE)
+        _check("max_norm", self.max_norm, POSITIVE)
         _check_each("weights", self.weights, _NUMBER)
         _check("noise_std", self.noise_std, _NUMBER)
         charged = self.charged_multipliers
@@ -142,8 +139,8 @@ class Segment:
         _check_each("rates", self.rates, _RATE)
         _check_each("expected_sizes", self.expected_sizes, _NUMBER)
         _check_cells("expected_sizes", self.expected_sizes, len(self.rates))
-        _check("n_heads", self.n_heads, _MANY)
-        _check("failure", self.failure, _CHANCE)
+        _check("n_heads", self.n_heads, COUNT)
+        _check("failure", self.failure, CHANCE)
         _check_kind("blocks", self.blocks, Block)
         for block in self.blocks:
             _check_cells("weights", block.weights, len(self.rates))
@@ -188,7 +185,7 @@ class CountRelease:
     releases: int = 1
 
     def __post_init__(self) -> None:
-        _check("epsilon", self.epsilon, _PRICE)
+        _check("epsilon", self.epsilon, PRICE)
         _check("releases", self.releases, _COUNT)
 
 
@@ -220,7 +217,7 @@ class LaplaceSum:
     scale: float
 
     def __post_init__(self) -> None:
-        _check("max_norm", self.max_norm, _POSITIVE)
+        _check("max_norm", self.max_norm, POSITIVE)
         _check_each("weights", self.weights, _NUMBER)
         _check("scale", self.scale, _NUMBER)
 
@@ -291,7 +288,7 @@ class Plan:
         for released in self.sums:
             _check_cells("weights", released.weights, len(self.cells))
         check_name("adjacency", self.adjacency, ADJACENCIES)
-        _check("delta", self.delta, _CHANCE)
+        _check("delta", self.delta, CHANCE)
         _check("prior_epsilon", self.prior_epsilon, _NUMBER)
 
     def charged_multiplier(self, segment: Segment, cell: int) -> float:

@@ -100,21 +100,6 @@ class Sizes:
             exact_noise=bool(exact_noise),
         )
 
-    def descent(
-        self,
-        *,
-        batch_size: int | str,
-        max_epochs: int,
-        max_grad_norm: float,
-        noise_multiplier: float,
-        delta: float,
-        exact_noise: bool = False,
-    ) -> Plan:
-        """Plan noisy mean gradients in passes over all records, which are one cell."""
-        size, clip = expected_batch_size(batch_size, self.total), float(max_grad_norm)
-        segment = self.batches(max_epochs, size, ("gradient", clip, noise_multiplier * clip))
-        return self.plan(segment, delta=delta, exact_noise=exact_noise)
-
     def check(self, plan: Plan, *, delta: float, exact_noise: bool = False) -> None:
         """Refuse a plan that was made for something else."""
         asked = self.plan(delta=delta, exact_noise=exact_noise)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from skorch import NeuralNet
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.nets import default_net
+
+_convolution = partial(nn.Conv2d, kernel_size=5, stride=1, padding=2)
 
 
 class RepresentationModule(nn.Module):
@@ -97,7 +100,6 @@ class ConvRepresentationModule(nn.Module):
         )
 
     def encode(self, x: Tensor) -> Tensor:
-        """Map images to representations before truncation."""
         return self.encoder(x.reshape(-1, *self.image_shape)).flatten(1)
 
     def predict_utility(self, z: Tensor) -> Tensor:
@@ -105,16 +107,11 @@ class ConvRepresentationModule(nn.Module):
         return self.utility(z)
 
     def reconstruct(self, z: Tensor, s: Tensor) -> Tensor:
-        """Map released representations and groups to the parameters of each pixel."""
         inside = self.side_z(z.reshape(-1, *self.image_shape))
         if self.side_s is not None:
             planes = s[:, :, None, None].expand(-1, -1, *self.image_shape[1:])
             inside = torch.cat([inside, self.side_s(planes)], dim=1)
         return self.side(inside).flatten(1)
-
-
-def _convolution(entering: int, leaving: int) -> nn.Conv2d:
-    return nn.Conv2d(entering, leaving, kernel_size=5, stride=1, padding=2)
 
 
 def _normalised(

@@ -134,8 +134,6 @@ class Weights:
 
     beta: float  # Weight of the utility decoder's log-likelihood
     n_samples: int = 1  # Draws of the randomiser for each record, L
-    # Weight of the term that holds the encoder close to its codes, lambda
-    commitment: float = 0.25
     # Law of the label given a release; the second is a normal law of variance 1/2 around the
     # predicted probabilities
     label_law: str = "categorical"
@@ -197,11 +195,9 @@ class ResponseChannel(Channel):
         return off.detach().abs().argmin(dim=2)
 
     def words(self) -> NDArray[np.float64]:
-        """Return the code words, shape (d, k)."""
         return self.codebook.detach().double().cpu().numpy().copy()
 
     def embed(self, released: Tensor) -> Tensor:
-        """Look up the code words of codes."""
         d = len(self.codebook)
         words = self.codebook.flatten()
         first = torch.arange(d, device=released.device) * self.codebook.shape[1]

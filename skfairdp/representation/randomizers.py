@@ -44,7 +44,6 @@ class Randomizer:
     _released = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add what is said here to the docstrings."""
         super().__init_subclass__(**kwargs)
         complete_docstrings(cls)
 

@@ -64,7 +64,6 @@ class RowStreams:
         self._words: NDArray[np.uint64] | None = None  # made when the first integer is drawn
 
     def __len__(self) -> int:
-        """Count the rows."""
         return len(self._people)
 
     def __repr__(self) -> str:

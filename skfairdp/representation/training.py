@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
-from skorch import NeuralNet
 from torch import Tensor, nn
 
 from skfairdp.engine.clipping.clippers import make_clipper
@@ -43,21 +42,20 @@ from skfairdp.representation.training_plan import resolved_epochs, training_plan
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained: networks, a randomiser between them, and a loss."""
+    """What an encoder's settings train: networks, a randomiser between them, and a loss."""
 
-    net: NeuralNet
+    encoder: Any
     randomizer: LaplaceRandomizer | ResponseRandomizer
-    bound: float  # Half the width of the box that representations are truncated to
-    weights: Weights
     types: ColumnTypes
-    # n_features, n_classes, n_groups: columns of a row, classes of the label, groups
-    n_features: int
+    n_features: int  # n_features, n_classes, n_groups: columns of a row, classes, groups
     n_classes: int
     n_groups: int
 
     def prepare(self, seed: int) -> PreparedNet:
         """Initialise the networks; the module of the result is the loss of each row."""
-        net = clone(check_net(self.net)).set_params(
+        own = self.encoder
+        net = representation_net() if own.net is None else check_net(own.net)
+        net = clone(net).set_params(
             criterion=nn.CrossEntropyLoss,
             module__n_components=self.randomizer.n_components,
             module__n_groups=self.n_groups,
@@ -67,11 +65,11 @@ class Task:
         channel: LaplaceChannel | ResponseChannel = (
             LaplaceChannel(self.randomizer)
             if isinstance(self.randomizer, LaplaceRandomizer)
-            else ResponseChannel(self.randomizer, self.bound, self.weights.commitment)
+            else ResponseChannel(self.randomizer, float(own.bound), float(own.commitment))
         )
-        loss = VariationalLoss(
-            prepared.module, channel, self.types, self.weights, self.n_groups
-        ).to(next(prepared.module.parameters()))
+        weights = Weights(float(own.beta), own.n_samples, own.label_law)
+        loss = VariationalLoss(prepared.module, channel, self.types, weights, self.n_groups)
+        loss = loss.to(next(prepared.module.parameters()))
         return replace(prepared, module=loss, flat=flatten(loss))
 
     def draws(self, prepared: PreparedNet, noise: NoiseSource) -> AbstractContextManager[Any]:
@@ -210,21 +208,13 @@ def fit_networks(
         )
     groups_of_records(groups, persons)  # refuses a person in two
     names = list(getattr(encoder, "feature_names_in_", range(X.shape[1])))
-    by_rows = encoder.column_types is None and not encoder.train_privately
-    task = Task(
-        net=representation_net() if encoder.net is None else encoder.net,
-        randomizer=randomizer,
-        bound=bound,
-        weights=Weights(
-            float(encoder.beta), encoder.n_samples, float(encoder.commitment), encoder.label_law
-        ),
-        types=ColumnTypes.from_rows(X)
-        if by_rows
-        else ColumnTypes.declared(encoder.column_types or "gaussian", names),
-        n_features=X.shape[1],
-        n_classes=len(classes),
-        n_groups=0 if groups is None else len(groups.labels),
+    types = (
+        ColumnTypes.from_rows(X)
+        if encoder.column_types is None and not encoder.train_privately
+        else ColumnTypes.declared(encoder.column_types or "gaussian", names)
     )
+    n_groups = 0 if groups is None else len(groups.labels)
+    task = Task(encoder, randomizer, types, X.shape[1], len(classes), n_groups)
     seed, noise = encoder._randomness()
     n = len(X) if persons is None else persons.count
     plan = training_plan(encoder, n) if encoder.train_privately else None
@@ -260,7 +250,7 @@ def fit_networks(
     encoder.module_ = loss.module.double().eval()
     refuse_mixing_encoder(encoder.module_, X.shape[1])  # it may have learned to
     encoder.bound_, encoder.output_ = bound, encoder.output
-    encoder.codebook_, encoder.column_types_ = loss.channel.words(), task.types
+    encoder.codebook_, encoder.column_types_ = loss.channel.words(), types
     encoder.classes_, encoder.path_ = classes, None
     encoder.plan_, encoder.training_privacy_ = plan, stated
     return randomizer

@@ -10,13 +10,12 @@ from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import Sizes, check_delta
+from skfairdp.privacy.sizes import Sizes, check_delta, expected_batch_size
 
 RAW = "the encoder's weights were learned from them without noise"
 
 
 def resolved_epochs(encoder: Any) -> int:
-    """Passes over the training rows."""
     if encoder.max_epochs == "auto":
         return 100 if encoder.train_privately or encoder.objective == "fair_codes" else 25
     return int(encoder.max_epochs)
@@ -28,14 +27,11 @@ def training_plan(encoder: Any, n: int) -> Plan:
     delta = float(encoder.delta)
     check_delta(delta, sizes.total)
 
+    size, clip = expected_batch_size(encoder.batch_size, sizes.total), float(encoder.max_grad_norm)
+
     def plan(noise_multiplier: float) -> Plan:
-        return sizes.descent(
-            batch_size=encoder.batch_size,
-            max_epochs=resolved_epochs(encoder),
-            max_grad_norm=encoder.max_grad_norm,
-            noise_multiplier=noise_multiplier,
-            delta=delta,
-        )
+        gradient = ("gradient", clip, noise_multiplier * clip)
+        return sizes.plan(sizes.batches(resolved_epochs(encoder), size, gradient), delta=delta)
 
     return plan(noise_multiplier_for(float(encoder.training_epsilon), delta, plan))
 

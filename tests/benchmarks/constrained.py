@@ -20,9 +20,8 @@ from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import FairnessWarning
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.multipliers import ScaledAscent
 from skfairdp.inprocessing.rates.objective import CostObjective
-from skfairdp.inprocessing.rates.training import Lagrangian, TailAverage
+from skfairdp.inprocessing.rates.training import Lagrangian, ScaledAscent, TailAverage
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Segment
 from tests.benchmarks.adult import as_tensors

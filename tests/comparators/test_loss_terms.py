@@ -39,6 +39,11 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
+def discrepancy(z, groups, n_groups, bandwidth, n_features, source) -> torch.Tensor:
+    model = VFAEEncoder(bandwidth=bandwidth, n_random_features=n_features)
+    return mean_discrepancy(model, z, groups, n_groups, source)
+
+
 def losses_of(model: Any, *made_of: Any) -> Any:
     return model._losses(model, *made_of)
 
@@ -202,10 +207,7 @@ def test_random_features_estimate_the_exact_discrepancy():
     a, b = z[s == 0], z[s == 1]
     exact = kernel(a, a) + kernel(b, b) - 2 * kernel(a, b)
     source = generator(5)
-    draws = [
-        mean_discrepancy(z, s, 2, bandwidth=gamma, n_features=50, generator=source).item()
-        for _ in range(2000)
-    ]
+    draws = [discrepancy(z, s, 2, gamma, 50, source).item() for _ in range(2000)]
     error = np.std(draws) / math.sqrt(len(draws))
     assert exact > 50 * error  # the tolerance can tell it from zero
     assert abs(np.mean(draws) - exact) < 6 * error
@@ -215,14 +217,14 @@ def test_groups_with_the_same_representations_have_no_discrepancy():
     """Features shared by both groups cancel row by row; separate ones would not."""
     z = torch.randn((20, 2), generator=generator()).repeat(2, 1)
     s = torch.arange(40) // 20
-    gap = mean_discrepancy(z, s, 2, bandwidth=1.0, n_features=500, generator=generator())
+    gap = discrepancy(z, s, 2, 1.0, 500, generator())
     assert gap.item() == pytest.approx(0.0, abs=1e-9)
 
 
 def test_more_than_two_groups_are_each_compared_with_all_rows():
     z = torch.randn((30, 2), generator=generator())
     s = torch.arange(30) % 3
-    gap = mean_discrepancy(z, s, 3, bandwidth=1.0, n_features=40, generator=generator(2))
+    gap = discrepancy(z, s, 3, 1.0, 40, generator(2))
     source = generator(2)
     W = torch.randn((2, 40), generator=source)
     b = 2 * math.pi * torch.rand(40, generator=source)
@@ -236,7 +238,7 @@ def test_more_than_two_groups_are_each_compared_with_all_rows():
 def test_a_batch_of_one_group_has_no_discrepancy():
     z = torch.randn((10, 2), generator=generator(), requires_grad=True)
     s = torch.zeros(10, dtype=torch.int64)
-    gap = mean_discrepancy(z, s, 2, bandwidth=1.0, n_features=40, generator=generator())
+    gap = discrepancy(z, s, 2, 1.0, 40, generator())
     gap.backward()
     assert gap.item() == 0.0
     assert bool(torch.isfinite(z.grad).all())
@@ -372,7 +374,7 @@ def test_variational_losses_are_the_sums_of_their_terms(kind):
         expected = divergence + (3 * lost if kind is PPVAEEncoder else lost)
     if kind is VFAEEncoder:
         guessed = functional.cross_entropy(objective.classifier(z), rows.y)
-        gap = mean_discrepancy(z, rows.groups, 2, bandwidth=1.0, n_features=500, generator=source)
+        gap = discrepancy(z, rows.groups, 2, 1.0, 500, source)
         expected = expected + model.alpha * guessed + 3 * gap
     assert objective.loss(rows, generator(1)).item() == pytest.approx(expected.item(), rel=1e-5)
 

@@ -17,7 +17,7 @@ from skfairdp.engine import nets
 from skfairdp.engine.inference import outputs
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.inprocessing.fairdp.gap_stopping import GapStop
+from skfairdp.inprocessing.fairdp.checks import GapStop
 from skfairdp.inprocessing.fairdp.head_ensembles import row_uniforms
 from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes

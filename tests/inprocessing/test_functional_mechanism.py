@@ -13,7 +13,7 @@ from scipy.stats import norm
 from skfairdp import FunctionalMechanismClassifier, certify
 from skfairdp.engine.moment_sums import MomentSums
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.inprocessing.functional.plan import noise_norm, solve
+from skfairdp.inprocessing.functional.classifier import noise_norm, solve
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
 from skfairdp.privacy import epsilons
 from tests.inprocessing.rows import two_groups

@@ -124,7 +124,7 @@ def test_blocks_that_public_rows_join_were_rehearsed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(FusedClipper, "_rows_of_block", spy)
     monkeypatch.setattr(LagrangianDualClassifier, "_train", begins)
     fit(n=300, batch_size=100, loss_batch_size=75, warmup_epochs=0)
-    assert set(seen) == {block_rows(175)}
+    assert set(seen) == {block_rows(100, 75)}
     assert set(seen) < set(rehearsed)
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.multipliers import DualAscent, ScaledAscent
-from skfairdp.inprocessing.rates.training import Lagrangian
+from skfairdp.inprocessing.rates.training import DualAscent, Lagrangian, ScaledAscent
 
 NAMES = list(NOTIONS)
 

@@ -14,8 +14,7 @@ from skfairdp.engine.training import Progress
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.sizes import Sizes
-from skfairdp.representation.networks import representation_net
-from skfairdp.representation.objective import ColumnTypes, Weights
+from skfairdp.representation.objective import ColumnTypes
 from skfairdp.representation.randomizers import (
     LaplaceRandomizer,
     ResponseRandomizer,
@@ -37,16 +36,17 @@ SIZES = Sizes(("all",), (N,), "zero-out")
 def task(codes: bool = False) -> tuple[Task, np.ndarray]:
     randomizer = ResponseRandomizer(5.0, 2, 4) if codes else LaplaceRandomizer(5.0, 2, 0.5)
     X = np.random.default_rng(0).normal(size=(N, 4))
-    one = Task(
-        representation_net(), randomizer, 0.5, Weights(10.0, 2), ColumnTypes((0, 1, 2, 3), ()),
-        4, 2, 2,
-    )  # fmt: skip
+    encoder = PrivateFairEncoder(beta=10.0, n_samples=2, label_law="categorical")
+    one = Task(encoder, randomizer, ColumnTypes((0, 1, 2, 3), ()), 4, 2, 2)
     return one, one.rows(X, np.arange(N) % 2, np.arange(N) % 3 - 1)
 
 
 def plan(noise_multiplier: float, **settings: float):
     chosen = {"batch_size": 20, "max_epochs": 2, "max_grad_norm": 0.7, "delta": 1e-5} | settings
-    return SIZES.descent(noise_multiplier=noise_multiplier, **chosen)  # type: ignore[arg-type]
+    clip = chosen["max_grad_norm"]
+    gradient = ("gradient", clip, noise_multiplier * clip)
+    segment = SIZES.batches(chosen["max_epochs"], chosen["batch_size"], gradient)
+    return SIZES.plan(segment, delta=chosen["delta"])
 
 
 def test_rows_hold_features_groups_and_labels() -> None:

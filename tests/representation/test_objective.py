@@ -41,11 +41,12 @@ def _loss_of(kind: str, **weights: Any) -> VariationalLoss:
         6, 2, N_CLASSES, N_GROUPS, hidden_sizes=(5,), utility_sizes=(4,), side_sizes=(4,),
         activation=torch.nn.Tanh,
     )  # fmt: skip
+    commitment = weights.pop("commitment", 0.25)
     numbers = Weights(**({"beta": 3.0} | weights))
     channel = (
         LaplaceChannel(CHANNELS[kind])
         if kind == "laplace"
-        else ResponseChannel(CHANNELS[kind], 0.5, numbers.commitment)
+        else ResponseChannel(CHANNELS[kind], 0.5, commitment)
     )
     return VariationalLoss(module, channel, TYPES, numbers, N_GROUPS).double()
 

@@ -37,7 +37,6 @@ class NetTeacher:
     module: nn.Module
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Class code of each row."""
         scores = outputs(self.module, X)
         return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
 

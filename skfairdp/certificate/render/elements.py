@@ -15,10 +15,7 @@ class KeyFigures:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; columns from `numbers_from` on, if any, hold numbers.
-
-    Without headings it lists names with what is stated of them.
-    """
+    """A table, numbers from a column on; without headings it lists names and what they state."""
 
     caption: str
     rows: tuple[tuple[str, ...], ...]

@@ -55,8 +55,7 @@ def _section(section: Section, level: int, content: str | None = None) -> str:
             _picture(e) if isinstance(e, Picture) else _element(e) for e in section.elements
         )
     parts = "".join(_section(part, level + 1) for part in section.parts)
-    heading = f"<h{level}>{escape(section.title)}</h{level}>"
-    return f"<section>{heading}{content}{parts}</section>"
+    return f"<section><h{level}>{escape(section.title)}</h{level}>{content}{parts}</section>"
 
 
 def _folded(section: Section) -> str:

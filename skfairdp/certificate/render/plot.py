@@ -32,8 +32,7 @@ def draw_bounds(
     if ax is None:
         import matplotlib.pyplot as plt  # only where a picture is shown
 
-        size = (WIDTH, height_of_bounds(fairness))
-        _, ax = plt.subplots(figsize=size, layout="constrained")
+        _, ax = plt.subplots(figsize=(WIDTH, height_of_bounds(fairness)), layout="constrained")
     for row, claim in enumerate(fairness):
         _draw_claim(ax, row, claim, labelled=row == 0)
     if threshold is not None:

@@ -59,7 +59,6 @@ def check_watch(monitor: Watch, claims: Sequence[FairnessGuarantee]) -> None:
 
 def of_monitor(monitor: Watch) -> Section:
     """What has been seen since the certificate."""
-    lines = monitor.history_.tail(_EXCERPT).to_dict("records")
     rows = tuple(
         (
             str(line["batch"]),
@@ -69,7 +68,7 @@ def of_monitor(monitor: Watch) -> Section:
             rounded_up(line["upper_bound"]),
             ", ".join(name for name, value in line.items() if value is True),
         )
-        for line in lines
+        for line in monitor.history_.tail(_EXCERPT).to_dict("records")
     )
     headings = ("batch", "UTC", "rows", "at least", "at most", "so far")
     table = Table(f"The last {len(rows)} batches", rows, headings, numbers_from=2)

@@ -142,7 +142,6 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         f"{factor_text(privacy.epsilon)} times as likely or unlikely with a neighbouring data "
         "set, up to a failure of probability δ."
     )
-    groups = privacy.per_group or {}
     facts = (
         ("privacy loss ε, at most", epsilon_text(privacy.epsilon)),
         ("probability of failure δ, at most", significant_up(privacy.delta)),
@@ -154,7 +153,7 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         ("accountant", privacy.accountant or "none: as stated"),
         *(
             (f"ε of a {protected.unit} of {group_text(k)}", epsilon_text(v))
-            for k, v in groups.items()
+            for k, v in (privacy.per_group or {}).items()
         ),
     )
     return Section("Privacy", (meaning, Table(f"Privacy of {protected.subject}", facts)))

@@ -69,11 +69,13 @@ class Clipper(Protocol):
         targets: tuple[torch.Tensor, ...],
         rows: int = DEFAULT_ROWS,
         persons: PersonRows | None = None,
+        watch: Callable[[list[torch.Tensor], torch.Tensor], None] | None = None,
     ) -> torch.Tensor:
         """Return the norms of the records' gradients, which must not leave the engine.
 
-        `X` (B, ...): rows. `rows`, `persons`: as in `clipped_sums`. Result: (B,): upper bounds,
-        tight up to rounding; NaN or infinite for a gradient that is not finite.
+        `X` (B, ...): rows. `rows`, `persons`: as in `clipped_sums`. `watch`: is shown the gradients
+        of each block, or the vectors that they are products of, and its outputs. Result: (B,):
+        upper bounds, tight up to rounding; NaN or infinite for a gradient that is not finite.
         """
         ...
 

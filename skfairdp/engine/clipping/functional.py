@@ -117,6 +117,7 @@ class FunctionalClipper:
         targets: tuple[torch.Tensor, ...],
         rows: int = DEFAULT_ROWS,
         persons: PersonRows | None = None,
+        watch: Callable[[list[torch.Tensor], torch.Tensor], None] | None = None,
     ) -> torch.Tensor:
         """Return the norms of the records' gradients.
 
@@ -124,7 +125,9 @@ class FunctionalClipper:
         """
         pieces = [torch.zeros(0, dtype=torch.float64, device=self._device)]
         for part, _, own in _blocks(len(X), self._rows_of_block(rows), persons):
-            squares = self._block(X, targets, part, rows, own)[1]
+            gradients, squares, output = self._block(X, targets, part, rows, own)
+            if watch is not None:
+                watch(gradients, output)
             pieces.append(squares[: len(X) if own is None else len(own)].sqrt_())
         return torch.cat(pieces)
 

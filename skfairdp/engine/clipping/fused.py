@@ -138,6 +138,7 @@ class FusedClipper:
         targets: tuple[torch.Tensor, ...],
         rows: int = DEFAULT_ROWS,
         persons: PersonRows | None = None,
+        watch: Callable[[list[torch.Tensor], torch.Tensor], None] | None = None,
     ) -> torch.Tensor:
         """Return the norms of the records' gradients.
 
@@ -146,7 +147,9 @@ class FusedClipper:
         found = [X.new_zeros(0, dtype=torch.float64)]
         with torch.inference_mode():
             for block in self._blocks(X, targets, self._rows_of_block(rows), persons):
-                inputs, deltas, _ = self._pass.sides(block.X, block.targets)
+                inputs, deltas, output = self._pass.sides(block.X, block.targets)
+                if watch is not None:
+                    watch([side[: block.n] for side in inputs + deltas], output[: block.n])
                 squares = self._squares_of(block.persons, inputs, deltas)
                 found.append(squares[: block.n if block.persons is None else None].sqrt_())
             return torch.cat(found)
@@ -189,8 +192,6 @@ class FusedClipper:
         """Overwrite the buffer with the sums over a block, whose last rows may weigh nothing."""
         inputs, deltas, output = self._pass.sides(block.X, block.targets)
         if outputs is not None:
-            for layer in self._stack.tail:
-                output = layer(output)
             outputs.append(output[: block.n])
         persons = block.persons
         squares = self._squares_of(persons, inputs, deltas)

@@ -35,9 +35,12 @@ class StackPass:
     def sides(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
     ) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor]:
-        """Return inputs and upstream gradients of the trained layers, and the last output."""
+        """Return inputs and upstream gradients of the trained layers, and the module's output."""
         inputs, saved, output = self._forward(X)
-        return inputs, self._backward(self._output_gradient(output, targets), saved), output
+        deltas = self._backward(self._output_gradient(output, targets), saved)
+        for layer in self._stack.tail:
+            output = layer(output)
+        return inputs, deltas, output
 
     def _forward(
         self, X: torch.Tensor

@@ -58,10 +58,7 @@ def clopper_pearson(
 
 
 def binomial_laws(n: int, p: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
-    """Laws of binomial counts of `n` rows for rates (m,), on a window with nearly all of them.
-
-    Result: the count at which the window starts, and an array (m, width).
-    """
+    """Laws of binomial counts of `n` rows for rates (m,): the first count, and laws (m, width)."""
     k = _window(n, p)
     inner = _inner(p)
     miss = np.log1p(-inner)
@@ -167,10 +164,7 @@ class BinomialCell:
         return float(self.noise @ (at / (2.0 * self.trials)) ** 2)
 
     def limits(self, error: float) -> tuple[float, float]:
-        """Limits of the rate that fail with at most `error` together, half of it on either side.
-
-        With noise, half of that is for the noise.
-        """
+        """Limits of the rate, each failing with half of `error`; half of that is for noise."""
         shift, share = 0, error / 2.0
         if self.noise is not None:
             share = error / 4.0

@@ -208,10 +208,7 @@ class CellPair:
         return np.sqrt(2.0 * most * (1.0 - most)) * (first + second)
 
     def bound(self) -> float:
-        """Smallest d, up to a tolerance, that is excluded with all above it.
-
-        At least 0, and at least what was observed.
-        """
+        """Smallest d, to a tolerance, excluded with all above it; at least what was observed."""
         if self._level <= 0.0:  # alpha is lost in rounding
             return 1.0
         margin = max(1e-7, _TOLERANCE * self.place) / 2.0

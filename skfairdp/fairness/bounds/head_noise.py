@@ -111,9 +111,7 @@ def theorem2_bound(
         p, fewer = 0.5 + 0.5 * one, math.ceil(n_heads / 2) - 1
         high, low = stats.binom.sf(fewer, n_heads, [p, 1.0 - p])
         return float(min(1.0, max(0.0, high - low)))
-    raise ValueError(
-        f"prediction={prediction!r} is not known; use 'score_mean', 'vote' or 'gibbs'."
-    )
+    raise ValueError(f"prediction={prediction!r} is not known; use 'score_mean', 'vote', 'gibbs'.")
 
 
 @completed_by(theorem2_bound)
@@ -152,9 +150,7 @@ def theorem2_guarantee(
     """
     inputs = {name: value for name, value in locals().items() if name not in ("notion", "groups")}
     if notion not in THEOREM2_NOTIONS:
-        raise ValueError(
-            f"notion={notion!r} is not covered by Theorem 2; use one of {list(THEOREM2_NOTIONS)}."
-        )
+        raise ValueError(f"notion={notion!r} is not covered by Theorem 2: {[*THEOREM2_NOTIONS]}.")
     return FairnessGuarantee(
         notion=notion,
         bound=theorem2_bound(**inputs),

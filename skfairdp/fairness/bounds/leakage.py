@@ -105,11 +105,10 @@ def classifier_lower_bound(
         random_state=np.random.RandomState(random_state),
     )
     guess = _predicted(model, rows, groups, fitting, tuning)
-    tuning_codes = groups.codes[tuning]
     share = max(
         _SHARES,
         key=lambda w: _promise(
-            _gains(guess, prior, tuning_codes, w), _width(prior, w), error / 2, len(test)
+            _gains(guess, prior, groups.codes[tuning], w), _width(prior, w), error / 2, len(test)
         ),
     )
     guess = _predicted(clone(model), rows, groups, train, test)
@@ -152,9 +151,7 @@ def _enough(groups: Groups) -> None:
         raise ValueError(f"s has {len(groups.labels)} group(s); information needs at least two.")
     if groups.counts.min() < 20:
         rare = groups.labels[int(np.argmin(groups.counts))]
-        raise ValueError(
-            f"s has a group with fewer than 20 rows ({rare!r}); merge rare groups or add rows."
-        )
+        raise ValueError(f"s has a group with fewer than 20 rows ({rare!r}); merge it or add rows.")
 
 
 def _default_classifier(random_state: int | None) -> HistGradientBoostingClassifier:
@@ -194,15 +191,11 @@ def _promise(gains: NDArray[np.float64], width: float, error: float, n_rows: int
 
 
 def _mean_below(values: NDArray[np.float64], error: float) -> float:
-    """Lower confidence bound on the mean of i.i.d. values in [0, 1], by betting.
-
-    The largest mean against which a fortune grows to 1/error: see docs/theory/information.md.
-    """
+    """Largest mean of values in [0, 1] that a bet refutes: see docs/theory/information.md."""
     n = len(values)
     seen = np.arange(1, n + 1)
     means = (0.5 + np.cumsum(values)) / (seen + 1)
-    variances = (0.25 + np.cumsum((values - means) ** 2)) / (seen + 1)
-    before = np.concatenate([[0.25], variances[:-1]])
+    before = np.append(0.25, ((0.25 + np.cumsum((values - means) ** 2)) / (seen + 1))[:-1])
     stakes = np.minimum(np.sqrt(2.0 * math.log(1.0 / error) / (n * before)), 0.9)
     low, high = 0.0, 1.0
     # The fortune falls with m: halve the interval, and keep the end at which the claim is refuted.

@@ -45,8 +45,7 @@ class CellPValues:
         if self.most == 0:
             return 0.0, 1.0
         high = np.append(self.rates[self.below <= error], 1.0)[0]
-        low = np.append(0.0, self.rates[self.above <= error])[-1]
-        return float(low), float(high)
+        return float(np.append(0.0, self.rates[self.above <= error])[-1]), float(high)
 
     def variances(self, first: NDArray, last: NDArray) -> tuple[NDArray, NDArray]:
         """Least and largest variance of the observed rate, for rates from `first` to `last`."""

@@ -83,8 +83,7 @@ def private_gap_upper_bound(
     if cells.trials is not None:
         if np.any(cells.trials == 0):
             return 1.0
-        terms = cells.success_terms + cells.failure_terms
-        laws = [noise_law(int(m), epsilon) for m in terms]
+        laws = [noise_law(int(m), epsilon) for m in cells.success_terms + cells.failure_terms]
         # The choice depends on what is known without the counts.
         if max(map(len, laws)) <= LONGEST_LAW:
             contrasts = cells.successes - cells.failures + cells.trials
@@ -94,9 +93,7 @@ def private_gap_upper_bound(
             ]
             return largest_gap_bound(strata, 1.0 - confidence_level)
     error = (1.0 - confidence_level) * (1.0 - (SIZES_SHARE if cells.trials is None else 0.0))
-    # The sizes of the two cells of the worst pair must be right, each on two sides.
-    table = _cells(cells, epsilon, (1.0 - confidence_level) * SIZES_SHARE / 4)
-    gap = 0.0
+    table, gap = _cells(cells, epsilon, 1.0 - confidence_level), 0.0
     for u, v in itertools.chain.from_iterable(itertools.permutations(row, 2) for row in table):
         gap = combined_gap(u, v, error, gap)
     return gap
@@ -105,13 +102,10 @@ def private_gap_upper_bound(
 def private_rate_intervals(
     cells: NoisyCells, epsilon: float, *, confidence_level: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Confidence interval of the rate of each cell by itself, from noisy counts.
-
-    Of one that is fixed beforehand; each end fails with at most half of the error.
-    """
+    """Interval of the rate of each cell by itself; each end fails with half of the error."""
     alpha = 1.0 - confidence_level
     share = SIZES_SHARE if cells.trials is None else 0.0
-    table = _cells(cells, epsilon, alpha * SIZES_SHARE / 4)
+    table = _cells(cells, epsilon, alpha)
     ends = np.array([[cell.limits(alpha * (1.0 - share) / 2) for cell in row] for row in table])
     return ends[..., 0], ends[..., 1]
 
@@ -131,24 +125,17 @@ def private_gap_lower_bound(
     return max(0.0, float(apart.max()))
 
 
-def _cells(cells: NoisyCells, epsilon: float, tail: float) -> list[list[CellPValues]]:
-    """P-values of all cells; private sizes fail with at most `tail` on either side."""
+def _cells(cells: NoisyCells, epsilon: float, alpha: float) -> list[list[CellPValues]]:
+    """P-values of all cells; private sizes fail with at most a share of `alpha`."""
     found, public = [], cells.trials is not None
-    for s, terms in enumerate(zip(cells.success_terms, cells.failure_terms, strict=True)):
-        both = int(terms[0]), int(terms[1])
-        total = cells.successes[s] + cells.failures[s]
-        if cells.trials is None:
-            reach = noise_tail(sum(both), epsilon, tail)
-            sizes = np.maximum(total - reach, 0), np.maximum(total + reach, 0)
-        else:
-            sizes = cells.trials[s], cells.trials[s]
-        counts = np.stack([cells.successes[s], cells.failures[s], *sizes], axis=1).tolist()
-        found.append(
-            [
-                cell_p_values(hit, miss, least, most, both, epsilon, public)
-                for hit, miss, least, most in counts
-            ]
-        )
+    terms = cells.success_terms.tolist(), cells.failure_terms.tolist()
+    for s, both in enumerate(zip(*terms, strict=True)):
+        hits, misses = cells.successes[s], cells.failures[s]
+        rows = hits + misses if cells.trials is None else cells.trials[s]
+        # The sizes of the two cells of the worst pair must be right, each on two sides.
+        reach = 0 if public else noise_tail(sum(both), epsilon, alpha * SIZES_SHARE / 4)
+        counts = np.stack([hits, misses, *np.maximum([rows - reach, rows + reach], 0)], axis=1)
+        found.append([cell_p_values(*cell, both, epsilon, public) for cell in counts.tolist()])
     return found
 
 

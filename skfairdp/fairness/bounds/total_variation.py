@@ -12,27 +12,19 @@ from skfairdp.fairness.bounds.binomial_pairs import CellPair
 
 
 def total_variation(counts: NDArray[np.int64]) -> float:
-    """Largest total variation between the observed codes of two groups within a stratum.
-
-    `counts` (n_strata, n_codes, n_groups): rows of each. Result: 0 where no stratum has rows of
-    two groups.
-    """
+    """Largest observed total variation of two groups, by counts (n_strata, n_codes, n_groups)."""
     apart = [0.0]
     for stratum in counts:
         seen = stratum[:, stratum.sum(axis=0) > 0]
-        laws = (seen / seen.sum(axis=0)).T
-        pairs = itertools.combinations(laws, 2)
+        pairs = itertools.combinations((seen / seen.sum(axis=0)).T, 2)
         apart += [float(np.abs(one - other).sum() / 2.0) for one, other in pairs]
     return max(apart)
 
 
 def total_variation_bound(counts: NDArray[np.int64], *, confidence_level: float = 0.95) -> float:
-    """Upper confidence bound on the largest total variation of codes between two groups.
+    """Upper confidence bound on the largest total variation; 1 where a group has no rows.
 
     The error is split over neither events nor pairs nor strata: the worst of them is a fixed one.
-
-    `counts` (n_strata, n_codes, n_groups): rows of each. `confidence_level`: probability that the
-    bound holds. Result: 1 where a stratum has no rows of a group.
     """
     return max(
         largest_event_bound(one, other, 1.0 - confidence_level)
@@ -46,8 +38,6 @@ def largest_event_bound(first: NDArray, second: NDArray, alpha: float) -> float:
 
     That is how much more probable an event, a set of values, can be under one of them. It fails
     with probability `alpha` at most, which is not split over the events: the worst is a fixed one.
-
-    `first`, `second` (k,): counts of the k values, two at least.
     """
     n, m = int(first.sum()), int(second.sum())
     if not n or not m:

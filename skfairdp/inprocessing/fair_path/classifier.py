@@ -160,16 +160,14 @@ class FairPathClassifier(PathClassifier):
     _n_groups: int = field(init=False)
 
     @property
-    def _n_logits(self) -> int:
+    def _n_logits(self) -> int:  # type: ignore[override]
         return self._rates.n_logits(self._n_groups)
 
     @property
     def _takes_persons(self) -> bool:  # type: ignore[override]
-        return not self._of_attribute
-
-    @property
-    def _in_parts(self) -> bool:  # type: ignore[override]
         return not self._of_attribute  # which learns from all rows in public
+
+    _in_parts = _takes_persons
 
     @property
     def _of_attribute(self) -> bool:
@@ -188,9 +186,6 @@ class FairPathClassifier(PathClassifier):
         if self._of_attribute:
             return default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.001)
         return default_net().set_params(module__hidden_sizes=(), lr=0.02)
-
-    def _net(self) -> Any:
-        return self._default_of("net") if self.net is None else self.net
 
     def _check_settings(self) -> None:
         super()._check_settings()

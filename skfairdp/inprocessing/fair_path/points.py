@@ -22,10 +22,11 @@ from skfairdp.figures import significant_up
 from skfairdp.inprocessing.fair_path.display import FairPathDisplay
 from skfairdp.inprocessing.fair_path.path import ReleasedPath, decisions
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores
-from skfairdp.inprocessing.fair_path.tables import released_path
+from skfairdp.inprocessing.fair_path.tables import planned
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.parameters import Number
+from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.plan import Plan
 
 # Scores of rows that were asked for, while points of one path are certified together.
@@ -63,7 +64,16 @@ class PathClassifier(GradientClassifier):
         return Rates.of(self.notion)
 
     def _path_of(self, plan: Plan) -> ReleasedPath:
-        return released_path(plan, self._rates, self.decided_, self.changed_, self.improved_)
+        """Put released tables and the noise that their plan says together."""
+        stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
+        of_path, of_accuracy = (
+            PrefixSums(self.changed_.shape[-1], stds.get(n, 0.0)).stds for n in ("path", "accuracy")
+        )
+        # Where nothing is paid for accuracy, all groups together are known.
+        shared = 0.0 if "accuracy" in stds else 1.0 / len(self.decided_)
+        of_decided = stds.get("adjusted decisions", stds["decisions"])
+        tables = self.decided_, self.changed_, self.improved_
+        return ReleasedPath(self._rates, *tables, of_decided, of_path, of_accuracy, shared)
 
     def _stand_at(self, path: ReleasedPath) -> None:
         point, kept = path.choose(self.tolerance)

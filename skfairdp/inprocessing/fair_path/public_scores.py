@@ -118,12 +118,7 @@ def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
         )
 
 
-def _softmax_from_sums(
-    features: Floats,
-    weights: Floats,
-    sums: Floats,
-    ridge: float,
-) -> Floats:
+def _softmax_from_sums(features: Floats, weights: Floats, sums: Floats, ridge: float) -> Floats:
     """Most likely softmax given noisy weighted sums of features by group; the first logit is 0.
 
     All sums together are public: what noise adds to them is taken away. `ridge` keeps slopes

@@ -11,19 +11,11 @@ import numpy as np
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.inprocessing.fair_path.path import (
-    AROUND_ONE,
-    MULTIPLIERS,
-    SIDE,
-    Codes,
-    ReleasedPath,
-    flips,
-)
+from skfairdp.inprocessing.fair_path.path import AROUND_ONE, MULTIPLIERS, SIDE, Codes, flips
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates
 from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
-from skfairdp.inprocessing.rates.multipliers import ScaledAscent
-from skfairdp.inprocessing.rates.training import Lagrangian
-from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
+from skfairdp.inprocessing.rates.training import Lagrangian, ScaledAscent
+from skfairdp.privacy.mechanisms.prefix_sums import prefix_norm
 from skfairdp.privacy.plan import GRID_FAILURE, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 
@@ -223,29 +215,3 @@ def weighted(costs: Floats, chances: Floats) -> Floats:
 def planned(plan: Plan) -> Mapping[str, Segment]:
     """Segments of a plan by the name of what they release."""
     return {s.blocks[0].name: s for s in plan.segments if s.blocks}
-
-
-def released_path(
-    plan: Plan,
-    rates: Rates,
-    decided: Floats,
-    changed: Floats,
-    improved: Floats,
-) -> ReleasedPath:
-    """Put released tables and the noise that their plan says together."""
-    stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
-    of_path, of_accuracy = (
-        PrefixSums(changed.shape[-1], stds.get(name, 0.0)).stds for name in ("path", "accuracy")
-    )
-    # Where nothing is paid for accuracy, all groups together are known.
-    shared = 0.0 if "accuracy" in stds else 1.0 / len(decided)
-    return ReleasedPath(
-        rates,
-        decided,
-        changed,
-        improved,
-        stds.get("adjusted decisions", stds["decisions"]),
-        of_path,
-        of_accuracy,
-        shared,
-    )

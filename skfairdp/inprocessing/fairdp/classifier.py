@@ -17,9 +17,8 @@ from skfairdp.fairness.bounds.head_noise import (
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.inprocessing.fairdp.gap_stopping import GapStop
+from skfairdp.inprocessing.fairdp.checks import GapStop, check_head
 from skfairdp.inprocessing.fairdp.head_ensembles import EnsembleClassifier, logit
-from skfairdp.inprocessing.fairdp.linear_heads import check_head
 from skfairdp.inprocessing.fairdp.plan import fairdp_plan
 from skfairdp.inprocessing.gradient import NONE, Run
 from skfairdp.inprocessing.grouped import GroupedClassifier

@@ -18,11 +18,10 @@ from skfairdp.inprocessing.rates.constraints import (
     compared_groups,
     tolerance_of_notions,
 )
-from skfairdp.inprocessing.rates.multipliers import ScaledAscent
 from skfairdp.inprocessing.rates.objective import CostObjective
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian, ScaledAscent
 from skfairdp.inprocessing.run import label_cells
-from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
 
 
@@ -57,7 +56,7 @@ class RateConstrainedClassifier(ConstrainedClassifier):
         multiplier is that of the step divided by it.
     dual_rate : float, default=0.006
         Most that a multiplier moves in a step, for a violation as large as its scale,
-        see `skfairdp.inprocessing.rates.multipliers.ScaledAscent`.
+        see `skfairdp.inprocessing.rates.training.ScaledAscent`.
     penalty : float, default=0.1
         What such a violation adds to a multiplier at once, against swings.
     max_multiplier : float, default=1.0
@@ -132,13 +131,8 @@ default="linear"
         # share^2 + (1 - share^2) = 1: together the sums have the multiplier of the step.
         of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
         of_histogram = noise_multiplier / share
-        segment = sizes.batches(
-            self.max_epochs,
-            self._batch_size(sizes.total),
-            ("gradient", clip, of_gradient),
-            ("histogram", 1.0, of_histogram),
-        )
-        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
+        sums = ("gradient", clip, of_gradient), ("histogram", 1.0, of_histogram)
+        return self._plan_sums(sizes, *sums)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         assert groups is not None
@@ -160,12 +154,6 @@ default="linear"
         )
         std = run.plan.segments[0].blocks[1].noise_std
         return Lagrangian(constraints, dual, memory=float(self.memory), noise_std=std)
-
-    def _release(
-        self, run: Run, segment: Segment, lagrangian: Lagrangian
-    ) -> tuple[Tensor, Tensor | None]:
-        assert isinstance(run.objective, CostObjective)
-        return run.release.gradient_and_statistic(segment, run.objective.statistic)
 
     def _finish(self, lagrangian: Lagrangian) -> None:
         super()._finish(lagrangian)

@@ -19,7 +19,7 @@ from skfairdp.fairness.notions import Notion, Stratum, get_notions
 from skfairdp.parameters import Number
 
 Floats = NDArray[np.float64]
-_TINY = float(np.finfo(np.float64).tiny)
+TINY = float(np.finfo(np.float64).tiny)
 _TOLERANCE = Number(0.0, 1.0, high_open=True)
 
 
@@ -141,7 +141,7 @@ class RateConstraints:
         masses below it count as so much, which bounds the result.
         """
         pull = np.asarray(multipliers, dtype=np.float64).reshape(len(self._strata), -1)
-        masses = np.maximum(masses, max(floor, _TINY))
+        masses = np.maximum(masses, max(floor, TINY))
         of_rates = pull @ self._contrasts.T  # derivative with respect to the rates
         if self._against == "population":
             of_rates -= _shares(masses) * pull.sum(axis=1, keepdims=True)
@@ -171,7 +171,7 @@ def tolerance_of_notions(
 
 
 def _shares(masses: Floats) -> Floats:
-    masses = np.maximum(masses, _TINY)
+    masses = np.maximum(masses, TINY)
     return masses / masses.sum(axis=1, keepdims=True)
 
 

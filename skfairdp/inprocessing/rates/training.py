@@ -1,4 +1,4 @@
-"""The loop of learning under rate constraints, whatever is private in it."""
+"""Learning under rate constraints: how multipliers move, and the loop, whatever is private."""
 
 from __future__ import annotations
 
@@ -14,14 +14,80 @@ from torch import Tensor
 
 from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
-from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
-from skfairdp.inprocessing.rates.multipliers import DualAscent
+from skfairdp.inprocessing.rates.constraints import TINY, Floats, RateConstraints
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective
 from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Kind, Number
 from skfairdp.privacy.plan import Segment
 
+_SMALLEST_SCALE = 1e-3  # gaps below a tenth of a percent do not speed the multipliers up
 NOTION = Kind((str, Notion), "a notion or its name")
-_TINY = float(np.finfo(np.float64).tiny)
+
+
+class DualAscent:
+    """Multipliers of two-sided constraints, by ascent on an augmented Lagrangian.
+
+    Every constraint ``|gap| <= tolerance`` has a multiplier for each side, which grows
+    with the violation and falls with the slack, within [0, limit]. The multiplier in
+    force adds `penalty` times the present violation, which damps the swings.
+    """
+
+    def __init__(self, tolerances: Floats, *, rate: float, penalty: float, limit: float) -> None:
+        self._tolerances = tolerances
+        self._rate = rate
+        self._penalty = penalty
+        self._limit = limit
+        self._sides = np.zeros((2, len(tolerances)))
+
+    def update(self, gaps: Floats, noise_std: Floats) -> Floats:
+        """Take one step and return the signed multipliers in force.
+
+        `gaps`: signed, released. `noise_std`: of the privacy noise in each of them.
+        """
+        return self._step(gaps, self._tolerances, self._rate)
+
+    def _step(self, gaps: Floats, tolerances: Floats, rate: float) -> Floats:
+        excess = np.array((gaps, -gaps))
+        excess -= tolerances
+        self._sides = self._limited(self._sides + rate * excess)
+        upper, lower = self._limited(self._sides + self._penalty * excess)
+        return np.asarray(upper - lower)
+
+    def _limited(self, values: Floats) -> Floats:
+        return np.minimum(np.maximum(values, 0.0), self._limit)
+
+
+class ScaledAscent(DualAscent):
+    """Dual ascent whose steps do not depend on how large gaps and noise happen to be.
+
+    A violation is divided by the largest of: the root mean square of the gap so far, its
+    tolerance, and three standard deviations of its privacy noise. Steps shrink with the learning
+    rate. See "Multipliers" in ``docs/theory/rate_constrained.md``.
+
+    `rate`: most that a multiplier moves in a step, in units of the loss, and `penalty`: what it
+    adds to the one in force, for a violation as large as its scale. `factors`: on `rate`, by step.
+    """
+
+    def __init__(
+        self,
+        tolerances: Floats,
+        *,
+        rate: float,
+        penalty: float,
+        limit: float,
+        factors: Sequence[float] | Floats,
+    ) -> None:
+        super().__init__(tolerances, rate=rate, penalty=penalty, limit=limit)
+        self._factors = factors
+        self._least = np.maximum(tolerances, _SMALLEST_SCALE)
+        self._count = 0
+        self._mean_square = np.zeros(len(tolerances))
+
+    def update(self, gaps: Floats, noise_std: Floats) -> Floats:
+        rate = self._rate * self._factors[self._count]
+        self._count += 1
+        self._mean_square += (gaps**2 - self._mean_square) / self._count
+        scale = np.maximum(np.sqrt(self._mean_square), np.maximum(3.0 * noise_std, self._least))
+        return self._step(gaps / scale, self._tolerances / scale, rate)
 
 
 class Lagrangian:
@@ -59,7 +125,7 @@ class Lagrangian:
         self._count += 1
         self.masses += (masses - self.masses) / self._count
         floor = 3.0 * self._noise_std * math.sqrt(self._entries / self._count)
-        known = np.maximum(self.masses, max(floor, _TINY))
+        known = np.maximum(self.masses, max(floor, TINY))
         step = max(1.0 - self._memory, 1.0 / self._count)
         surprise = (constraints.successes(histogram) - self.rates * masses) / known
         self.rates = np.minimum(np.maximum(self.rates + step * surprise, 0.0), 1.0)
@@ -130,11 +196,12 @@ class ConstrainedClassifier(GradientClassifier):
 
     multipliers_: Floats = field(init=False)
 
-    @abstractmethod
     def _release(
         self, run: Run, segment: Segment, lagrangian: Lagrangian
     ) -> tuple[Tensor, Tensor | None]:
         """Release the gradient of a step, and its histogram unless there is none."""
+        assert isinstance(run.objective, ConstrainedObjective)
+        return run.release.gradient_and_statistic(segment, run.objective.statistic)
 
     @abstractmethod
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
@@ -160,5 +227,4 @@ class ConstrainedClassifier(GradientClassifier):
         self._finish(lagrangian)
 
     def _finish(self, lagrangian: Lagrangian) -> None:
-        """Keep released attributes."""
         self.multipliers_ = lagrangian.multipliers

@@ -186,15 +186,13 @@ def _statistic(
         ), n_rows
     guess, test = held_out_prediction(numeric_rows(Z), right, random_state=random_state)
     gains, truth = np.log(guess), right.codes[test]
-    every = np.arange(len(test))
-    return lambda order: float(gains[every, truth[order]].mean()), len(test)
+    return lambda order: float(gains[np.arange(len(test)), truth[order]].mean()), len(test)
 
 
 def _choose(Z: ArrayLike, s: ArrayLike, numbers: bool) -> tuple[str, str]:
     n_rows = len(np.asarray(Z))
     if not numbers:
-        n_groups = len(encode_groups(s, n_rows=n_rows, name="s").labels)
-        cells = _distinct(Z) * n_groups
+        cells = _distinct(Z) * len(encode_groups(s, n_rows=n_rows, name="s").labels)
         if cells * _ROWS_PER_CELL <= n_rows:
             return "plug_in", "Both sides take few values."
     columns = numeric_rows(Z).shape[1]
@@ -208,13 +206,10 @@ def _choose(Z: ArrayLike, s: ArrayLike, numbers: bool) -> tuple[str, str]:
 def _distinct(values: ArrayLike) -> int:
     """Number of different rows."""
     array = np.asarray(values)
-    frame = pd.DataFrame(array.reshape(len(array), -1))
-    return len(frame.drop_duplicates())
+    return len(pd.DataFrame(array.reshape(len(array), -1)).drop_duplicates())
 
 
 def _many_numbers(s: ArrayLike) -> bool:
     """Whether `s` is to be taken as continuous: fractions, and many of them."""
     array = np.asarray(s)
-    if array.dtype.kind != "f":
-        return False
-    return _distinct(array) > max(20, len(array) // 10)
+    return array.dtype.kind == "f" and _distinct(array) > max(20, len(array) // 10)

@@ -23,6 +23,7 @@ from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
 from skfairdp.figures import significant_up
+from skfairdp.parameters import CHANCE, check_arguments
 from skfairdp.privacy.accounting.directions import both_directions, loss_epsilon
 from skfairdp.privacy.accounting.events import (
     FailureDpEvent,
@@ -69,16 +70,12 @@ default="add-remove"
     if kind == "RDP":
         detail = f"dp_accounting {importlib.metadata.version('dp_accounting')} RDP"
     failure = 0.0 if event is None else without_failures(canonical(event))[1]
-    return (
-        f"{detail}; {significant_up(failure, 2)} of delta set aside for tails"
-        if failure
-        else detail
-    )
+    aside = f"; {significant_up(failure, 2)} of delta set aside for tails"
+    return detail + aside if failure else detail
 
 
 def _answer(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta={delta!r} is not allowed: give a probability in [0, 1)")
+    check_arguments(locals(), delta=CHANCE)
     if accounted(adjacency) is None:
         known = sorted(name for name in NEIGHBOURS if accounted(name) is not None)
         raise ValueError(
@@ -121,7 +118,7 @@ def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
         return cost, "PLD"
     # Refused, or delta does not cover the tails that are cut off.
     rdp = RdpAccountant(neighboring_relation=relation)
-    charged = _charged(event, adjacency)
+    charged = renyi_form(both_directions(event, adjacency))
     if rdp.supports(charged):
         with _quiet():
             return float(rdp.compose(charged).get_epsilon(delta)), "RDP"
@@ -149,17 +146,13 @@ def _divergences(
     event: DpEvent, orders: tuple[float, ...], adjacency: str
 ) -> NDArray[np.float64] | None:
     accountant = RdpAccountant(list(orders), neighboring_relation=accounted(adjacency))
-    charged = _charged(event, adjacency)
+    charged = renyi_form(both_directions(event, adjacency))
     if not accountant.supports(charged):
         return None
     with _quiet():
         found = np.array(accountant.compose(charged).rdp, dtype=np.float64)
     found.setflags(write=False)
     return found
-
-
-def _charged(event: DpEvent, adjacency: str) -> DpEvent:
-    return renyi_form(both_directions(event) if NEIGHBOURS[adjacency].two_cells else event)
 
 
 @contextmanager

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
+from operator import and_
 
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.figures import significant_up
+from skfairdp.parameters import POSITIVE, PROBABILITY, check_arguments
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.closed_form import ClosedFormBound
-from skfairdp.privacy.accounting.events import events, undominated_cells
+from skfairdp.privacy.accounting.events import events, parts_of, undominated_cells
 from skfairdp.privacy.plan import Plan
 
 # Multipliers outside are of no use: below .1 one full-batch step costs more than 90.
@@ -80,21 +82,10 @@ def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[floa
     >>> round(noise_multiplier_for(1.0, 1e-5, make_plan), 2)
     1.42
     """
-    if not 0.0 < epsilon < math.inf:
-        raise ValueError(
-            f"epsilon={epsilon!r} is not allowed: give a positive finite number, or set "
-            "noise_multiplier"
-        )
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta={delta!r} is not allowed: give a probability in (0, 1)")
+    check_arguments(locals(), epsilon=POSITIVE, delta=PROBABILITY)
     plans = [make_plan(multiplier) for multiplier in PROBES]
-    problem = _Problem(
-        float(epsilon),
-        float(delta),
-        plans[0].adjacency,
-        tuple(events(plan) for plan in plans),
-        make_plan,
-    )
+    probes = tuple(map(events, plans))
+    problem = _Problem(float(epsilon), float(delta), plans[0].adjacency, probes, make_plan)
     multiplier = _solve(problem)
     if _largest_epsilon(problem, multiplier) > epsilon:
         # Another plan with the same probes was cached; its answer is not ours.
@@ -142,21 +133,12 @@ def _largest_epsilon(problem: _Problem, multiplier: float) -> float:
 def _refuse_impossible(problem: _Problem) -> None:
     """Raise if what the multiplier cannot change exceeds the target."""
     for of_cell in zip(*problem.probes, strict=True):
-        fixed = reduce(lambda a, b: a & b, (Counter(_top_level(event)) for event in of_cell))
-        if not fixed:
-            continue
-        floor = event_epsilon(
-            dp_event.ComposedDpEvent(tuple(fixed.elements())), problem.delta, problem.adjacency
-        )
+        fixed = reduce(and_, (Counter(parts_of(event)) for event in of_cell))
+        alone = [dp_event.SelfComposedDpEvent(*part) for part in fixed.elements()]
+        floor = event_epsilon(dp_event.ComposedDpEvent(alone), problem.delta, problem.adjacency)
         if floor > problem.epsilon * CEILING:
             raise ValueError(
                 f"epsilon={problem.epsilon!r} cannot be met: releases whose noise is fixed "
                 f"(counts) cost {significant_up(floor, 4)} alone; give a larger epsilon or spend "
                 "less on them"
             )
-
-
-def _top_level(event: DpEvent) -> Iterable[DpEvent]:
-    if isinstance(event, dp_event.NoOpDpEvent):
-        return ()
-    return event.events if isinstance(event, dp_event.ComposedDpEvent) else (event,)

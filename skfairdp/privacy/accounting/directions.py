@@ -35,8 +35,7 @@ def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
     It is infinite where delta does not cover the tails that are cut off.
     """
     parts = _gathered(event)
-    two_cells = NEIGHBOURS[adjacency].two_cells
-    interval = grid_interval(both_directions(event) if two_cells else event)
+    interval = grid_interval(both_directions(event, adjacency))
     tail = max(TAILS * delta / max(sum(count for _, count in parts), 1), SMALLEST)
     while True:
         pairs = [(_pair(part, adjacency, interval, tail), count) for part, count in parts]
@@ -48,7 +47,7 @@ def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
         leaving, joining = ([(pair[way], count) for pair, count in known] for way in (0, 1))
         alike = all(pair[0] is pair[1] for pair, _ in known)
         both = [leaving] if alike else [leaving, joining]
-        chains = [leaving + joining] if two_cells else both
+        chains = [leaving + joining] if NEIGHBOURS[adjacency].two_cells else both
         costs = [composed_epsilon(chain, interval, delta) for chain in chains]
         found = [cost for cost in costs if cost is not None]
         if len(found) == len(costs):
@@ -56,12 +55,14 @@ def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
         interval *= 2.0
 
 
-def both_directions(event: DpEvent) -> DpEvent:
-    """Release everything twice: no cheaper, by Renyi divergences, than the product.
+def both_directions(event: DpEvent, adjacency: str) -> DpEvent:
+    """Release all twice where a record changes cells: no cheaper, by Renyi divergences, than both.
 
     A Renyi divergence of a product is the sum of the two directions', and each is at most the
     larger of the two, which is what an accountant charges under adding or removing a record.
     """
+    if not NEIGHBOURS[adjacency].two_cells:
+        return event
     return rewritten(event, lambda part: dp_event.SelfComposedDpEvent(part, 2))
 
 

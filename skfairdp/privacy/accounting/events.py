@@ -9,7 +9,8 @@ import attr
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
-from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.documentation import completed_by
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import NEIGHBOURS
 
 
@@ -63,16 +64,12 @@ def events(plan: Plan) -> tuple[DpEvent, ...]:
     )
 
 
+@completed_by(events)
 def covering_event(plan: Plan) -> DpEvent:
     """One event that covers a record of any cell.
 
     A higher rate and a smaller multiplier can only cost more, so each segment is
     charged with the highest rate and the smallest multiplier of all cells it touches.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is released.
 
     Returns
     -------
@@ -80,12 +77,14 @@ def covering_event(plan: Plan) -> DpEvent:
         Costs at least as much as the event of every cell, at every delta and in every
         composition; the event of the most expensive cell does not always.
     """
-    cells = range(len(plan.cells))
-    return _composed(
-        plan,
-        [_worst_case(plan, segment) for segment in plan.segments],
-        [max(released.epsilon(cell) for cell in cells) for released in plan.sums],
-    )
+    cells, worst = range(len(plan.cells)), []
+    for segment in plan.segments:
+        multipliers = [plan.charged_multiplier(segment, cell) for cell in cells]
+        both = zip(segment.rates, multipliers, strict=True)
+        touched = max((rate for rate, m in both if math.isfinite(m)), default=0.0)
+        worst.append((touched, min(multipliers)))
+    pure = [max(released.epsilon(cell) for cell in cells) for released in plan.sums]
+    return _composed(plan, worst, pure)
 
 
 def undominated_cells(plan: Plan) -> tuple[int, ...]:
@@ -94,22 +93,19 @@ def undominated_cells(plan: Plan) -> tuple[int, ...]:
     Result: cells of which no other cell has, in every segment, at least the rate and at most the
     multiplier; of equal cells the first.
     """
+    cells, taken = range(len(plan.cells)), [s for s in plan.segments if s.steps > 0]
     profiles = [
-        tuple(
-            figure
-            for segment in plan.segments
-            if segment.steps > 0
-            for figure in (segment.rates[cell], -segment.multiplier(cell))
-        )
-        + tuple(released.epsilon(cell) for released in plan.sums)
-        for cell in range(len(plan.cells))
+        [
+            *(figure for s in taken for figure in (s.rates[cell], -s.multiplier(cell))),
+            *(released.epsilon(cell) for released in plan.sums),
+        ]
+        for cell in cells
     ]
 
     def covers(a: int, b: int) -> bool:
         at_least = all(x >= y for x, y in zip(profiles[a], profiles[b], strict=True))
         return at_least and (profiles[a] != profiles[b] or a < b)
 
-    cells = range(len(plan.cells))
     return tuple(b for b in cells if not any(covers(a, b) for a in cells if a != b))
 
 
@@ -122,12 +118,11 @@ def canonical(event: DpEvent) -> DpEvent:
     """
     match event:
         case dp_event.GaussianDpEvent(noise_multiplier=sigma):
-            return _noisy(_multiplier(sigma), dp_event.GaussianDpEvent)
+            return _noisy(sigma, dp_event.GaussianDpEvent)
         case dp_event.LaplaceDpEvent(noise_multiplier=scale):
-            return _noisy(_multiplier(scale), dp_event.LaplaceDpEvent)
+            return _noisy(scale, dp_event.LaplaceDpEvent)
         case dp_event.DiscreteLaplaceDpEvent(noise_parameter=rate, sensitivity=sensitivity):
-            rate = _multiplier(rate)
-            if rate == 0.0 or sensitivity == 0:
+            if (rate := _multiplier(rate)) == 0.0 or sensitivity == 0:
                 return dp_event.NoOpDpEvent()
             if math.isinf(rate):
                 return dp_event.NonPrivateDpEvent()
@@ -144,10 +139,8 @@ def canonical(event: DpEvent) -> DpEvent:
                 return dp_event.NoOpDpEvent()
             return inner if count == 1 else dp_event.SelfComposedDpEvent(inner, int(count))
         case dp_event.ComposedDpEvent(events=parts):
-            kept = tuple(
-                part for part in map(canonical, parts) if not isinstance(part, dp_event.NoOpDpEvent)
-            )
-            if not kept:
+            costly = (part for part in map(canonical, parts) if part != dp_event.NoOpDpEvent())
+            if not (kept := tuple(costly)):
                 return dp_event.NoOpDpEvent()
             return kept[0] if len(kept) == 1 else dp_event.ComposedDpEvent(kept)
         case dp_event.PoissonSampledDpEvent(sampling_probability=rate, event=inner):
@@ -180,34 +173,18 @@ def without_failures(event: DpEvent) -> tuple[DpEvent, float]:
 
 
 def _composed(plan: Plan, steps: list[tuple[float, float]], pure: list[float]) -> DpEvent:
-    sums = [
-        dp_event.SelfComposedDpEvent(
-            dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(multiplier)),
-            segment.steps,
-        )
-        for segment, (rate, multiplier) in zip(plan.segments, steps, strict=True)
-    ]
-    counts = [
-        dp_event.SelfComposedDpEvent(
-            dp_event.DiscreteLaplaceDpEvent(count.epsilon, 1), count.releases
-        )
-        for count in plan.counts
-    ]
-    failures = [
-        dp_event.SelfComposedDpEvent(FailureDpEvent(plan.charged_failure(segment)), segment.steps)
-        for segment in plan.segments
-    ]
+    times, counted = dp_event.SelfComposedDpEvent, dp_event.DiscreteLaplaceDpEvent
+    parts: list[DpEvent] = []
+    for segment, (rate, multiplier) in zip(plan.segments, steps, strict=True):
+        batch = dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(multiplier))
+        parts.append(times(batch, segment.steps))
+    parts += [times(counted(count.epsilon, 1), count.releases) for count in plan.counts]
     # Discrete Laplace noise on one count loses exactly +-epsilon, as randomised response
     # does, and that dominates every pure mechanism. No such claim is needed, or made, for
     # a vector of Laplace noises and dp_accounting's one-dimensional Laplace event.
-    vectors = [dp_event.DiscreteLaplaceDpEvent(epsilon, 1) for epsilon in pure]
-    return canonical(dp_event.ComposedDpEvent([*sums, *counts, *vectors, *failures]))
-
-
-def _worst_case(plan: Plan, segment: Segment) -> tuple[float, float]:
-    multipliers = [plan.charged_multiplier(segment, cell) for cell in range(len(plan.cells))]
-    touched = [rate for rate, m in zip(segment.rates, multipliers, strict=True) if math.isfinite(m)]
-    return max(touched, default=0.0), min(multipliers, default=math.inf)
+    parts += [counted(epsilon, 1) for epsilon in pure]
+    parts += [times(FailureDpEvent(plan.charged_failure(s)), s.steps) for s in plan.segments]
+    return canonical(dp_event.ComposedDpEvent(parts))
 
 
 def _multiplier(value: float) -> float:
@@ -217,8 +194,8 @@ def _multiplier(value: float) -> float:
     return number
 
 
-def _noisy(multiplier: float, kind: type[DpEvent]) -> DpEvent:
-    if multiplier == 0.0:
+def _noisy(value: float, kind: type[DpEvent]) -> DpEvent:
+    if (multiplier := _multiplier(value)) == 0.0:
         return dp_event.NonPrivateDpEvent()
     if math.isinf(multiplier):
         return dp_event.NoOpDpEvent()

@@ -8,7 +8,6 @@ a step loses thousands; every interval gives an upper bound.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from dp_accounting import dp_event
 
@@ -26,35 +25,26 @@ STEP_POINTS = 60_000
 TOTAL_POINTS = 500_000
 
 
-@dataclass(frozen=True)
-class _Loss:
-    """Rough size of the privacy loss of an event repeated `count` times."""
-
-    count: int
-    variance: float
-    mean: float
-    largest: float
-
-
 def grid_interval(event: dp_event.DpEvent) -> float:
     """Grid interval that is fine enough for the answer and small enough for memory."""
     losses = [_loss(part, count) for part, count in parts_of(event)]
-    total = sum(loss.count for loss in losses)
-    variance = sum(loss.count * loss.variance for loss in losses)
-    mean = sum(loss.count * loss.mean for loss in losses)
-    largest = max((loss.largest for loss in losses), default=0.0)
+    total = sum(count for count, *_ in losses)
+    variance = sum(count * of_one for count, of_one, _, _ in losses)
+    mean = sum(count * of_one for count, _, of_one, _ in losses)
+    largest = max((size for *_, size in losses), default=0.0)
     wanted = SHARE_OF_DEVIATION * math.sqrt(variance / total) if total else COARSEST
     fine = min(COARSEST, max(FINEST, wanted))
     spread = mean + 10.0 * math.sqrt(2.0 * mean) + largest
     return max(fine, largest / STEP_POINTS, spread / TOTAL_POINTS)
 
 
-def _loss(event: dp_event.DpEvent, count: int) -> _Loss:
+def _loss(event: dp_event.DpEvent, count: int) -> tuple[int, float, float, float]:
+    """How often an event loses privacy, and roughly the variance, mean and largest loss of one."""
     match event:
         case dp_event.GaussianDpEvent(noise_multiplier=sigma):
             # The library composes equal Gaussian queries in closed form.
             sigma /= math.sqrt(count)
-            return _Loss(1, sigma**-2, sigma**-2 / 2, (1 + 20 * sigma) / (2 * sigma**2))
+            return 1, sigma**-2, sigma**-2 / 2, (1 + 20 * sigma) / (2 * sigma**2)
         case dp_event.PoissonSampledDpEvent(
             sampling_probability=rate, event=dp_event.GaussianDpEvent(noise_multiplier=sigma)
         ):
@@ -62,11 +52,11 @@ def _loss(event: dp_event.DpEvent, count: int) -> _Loss:
             mean = min(rate / (2 * sigma**2), math.log1p(chi_square))
             shift = (1 + 20 * sigma) / (2 * sigma**2)
             largest = shift if shift > 600.0 else math.log1p(rate * math.expm1(shift))
-            return _Loss(count, chi_square, mean, largest)
+            return count, chi_square, mean, largest
         case dp_event.DiscreteLaplaceDpEvent(noise_parameter=scale, sensitivity=sensitivity):
             size = scale * sensitivity
         case dp_event.LaplaceDpEvent(noise_multiplier=scale):
             size = 1.0 / scale
         case _:
-            return _Loss(count, 1.0, 0.0, 0.0)
-    return _Loss(count, size**2, min(size, size**2), size)
+            return count, 1.0, 0.0, 0.0
+    return count, size**2, min(size, size**2), size

@@ -63,16 +63,11 @@ default=None
     return event_epsilon(event_or_plan, delta, adjacency or "add-remove")
 
 
-@completed_by(epsilon)
+@completed_by(epsilon, events)
 def epsilons(
     plan: Plan, delta: float | None = None, adjacency: str | None = None
 ) -> dict[Hashable, float]:
     """Upper bound on epsilon for a record of each cell.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is released.
 
     Returns
     -------
@@ -106,11 +101,7 @@ def guarantee(
     assumptions = dict.fromkeys((*assumptions, VALIDATION))
     costs = epsilons(plan)
     largest = max(costs.values())
-    relation: dict[str, Any] = {
-        "delta": plan.delta,
-        "adjacency": plan.adjacency,
-        "protects": protects,
-    }
+    relation: dict[str, Any] = dict(delta=plan.delta, adjacency=plan.adjacency, protects=protects)
     if math.isinf(largest):
         reason = "The plan releases sums or counts without noise."
         return PrivacyGuarantee.void(reason, *assumptions, **relation)
@@ -124,16 +115,13 @@ def guarantee(
     if plan.prior_epsilon == 0.0:
         # A changed attribute is a matter of two groups: there is no figure of one.
         apart = len(plan.cells) > 1 and not NEIGHBOURS[plan.adjacency].two_cells
+        shares = zip(plan.cells, events(plan), strict=True) if apart else ()
         return PrivacyGuarantee(
             epsilon=largest,
             accountant=accountant,
             per_group=costs if apart else None,
             event=event,
-            exposures=tuple(
-                Exposure(own, (cell,)) for cell, own in zip(plan.cells, events(plan), strict=True)
-            )
-            if apart
-            else (),
+            exposures=tuple(Exposure(own, (cell,)) for cell, own in shares),
             assumptions=tuple(assumptions),
             **relation,
         )
@@ -226,12 +214,9 @@ def compose(
             "total; compose those of one relation and state the others beside them"
         )
     if any(item.is_void for item in guarantees):
-        adjacency, protects = next(
-            iter(relations), (guarantees[0].adjacency, guarantees[0].protects)
-        )
-        return PrivacyGuarantee.void(
-            *assumptions, delta=delta, adjacency=adjacency, protects=protects
-        )
+        named = relations or {(guarantees[0].adjacency, guarantees[0].protects)}
+        void = dict(zip(("adjacency", "protects"), *named, strict=True))
+        return PrivacyGuarantee.void(*assumptions, delta=delta, **void)
     if delta < aside:
         raise ValueError(
             f"delta={delta!r} is below {aside!r}, the total of the guarantees without an event: "

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from dp_accounting.rdp import compute_epsilon
-from numpy.typing import NDArray
 
 from skfairdp.privacy.accounting.accountants import event_epsilon, renyi_divergences
 from skfairdp.privacy.accounting.events import canonical, without_failures
@@ -43,9 +42,15 @@ def filtered_epsilon(
     alone are too large.
     """
     first, *others = parts
+    known = accounted(adjacency) is not None
     if not others:
-        return _alone(first, delta, adjacency)
-    curves = [_curve(item, adjacency) for item in parts]
+        alone = first.epsilon if first.delta <= delta else math.inf
+        by_event = known and first.event is not None
+        return min(alone, event_epsilon(first.event, delta, adjacency)) if by_event else alone
+    curves = [
+        renyi_divergences(item.event, ORDERS, adjacency) if known and item.event else None
+        for item in parts
+    ]
     plain = [item for item, curve in zip(parts, curves, strict=True) if curve is None]
     aside = delta / 2.0
     if curves[0] is None:
@@ -61,30 +66,15 @@ def filtered_epsilon(
     chosen = _orders(epsilon, (delta - aside) / 3.0)
     if chosen:
         summed = [curve for curve in curves if curve is not None]
-        total = np.sum([*summed, *(_pure_curve(item.epsilon) for item in plain)], axis=0)
+        # A promise is about both data sets, whatever the relation is.
+        pure = [
+            renyi_divergences(DiscreteLaplaceDpEvent(item.epsilon, 1), ORDERS, "add-remove")
+            for item in plain
+        ]
+        total = np.sum(np.array([*summed, *pure], dtype=np.float64), axis=0)
         orders, share = np.array(ORDERS)[chosen], (delta - aside) * (1.0 - TAILS) / len(chosen)
         charges.append(compute_epsilon(orders, total[chosen], share)[0])
     return float(min(charges))
-
-
-def _alone(item: PrivacyGuarantee, delta: float, adjacency: str) -> float:
-    charges = [item.epsilon if item.delta <= delta else math.inf]
-    if item.event is not None and accounted(adjacency) is not None:
-        charges.append(event_epsilon(item.event, delta, adjacency))
-    return min(charges)
-
-
-def _curve(item: PrivacyGuarantee, adjacency: str) -> NDArray[np.float64] | None:
-    if item.event is None or accounted(adjacency) is None:
-        return None
-    return renyi_divergences(item.event, ORDERS, adjacency)
-
-
-def _pure_curve(epsilon: float) -> NDArray[np.float64]:
-    # A promise is about both data sets, whatever the relation is.
-    curve = renyi_divergences(DiscreteLaplaceDpEvent(epsilon, 1), ORDERS, "add-remove")
-    assert curve is not None
-    return curve
 
 
 def _orders(epsilon: float, share: float) -> list[int]:

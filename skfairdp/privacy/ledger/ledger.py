@@ -312,7 +312,13 @@ class PrivacyLedger:
             return store.holds(Head(int(position), digest))
 
     def entries(self) -> tuple[Entry, ...]:
-        """All entries of the data set, reserved ones included, oldest first."""
+        """Read the entries of the data set.
+
+        Returns
+        -------
+        tuple of Entry
+            All, reserved ones included, oldest first.
+        """
         with reading(self.path) as store:
             return store.entries(self.data_set)
 
@@ -335,11 +341,23 @@ class PrivacyLedger:
         return totals(_promises(self.entries()), delta=delta)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row an entry."""
+        """Put the entries in a table.
+
+        Returns
+        -------
+        DataFrame
+            One row an entry, with what it promises.
+        """
         return ledger_frame(self.entries())
 
     def to_dict(self) -> dict[str, Any]:
-        """Budget, entries with their events, and totals, fit for JSON: infinity is "inf"."""
+        """Write down budget, entries and totals.
+
+        Returns
+        -------
+        dict
+            Fit for JSON, the entries with their events; infinity is "inf".
+        """
         budget, entries, head = self._state()
         return {
             "format": FORMAT,
@@ -366,11 +384,23 @@ class PrivacyLedger:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def summary(self) -> str:
-        """Say what was spent, in words: totals first, then one line an entry."""
+        """Say what was spent, in words.
+
+        Returns
+        -------
+        str
+            Totals first, then one line an entry.
+        """
         return ledger_text(self.data_set, self.statements(), self.entries())
 
     def statements(self) -> list[str]:
-        """Say in sentences how much was spent, without the entries."""
+        """Say how much was spent, without the entries.
+
+        Returns
+        -------
+        list of str
+            Sentences.
+        """
         budget, entries, head = self._state()
         return ledger_statements(budget, entries, totals(_promises(entries)), head)
 
@@ -396,8 +426,7 @@ class PrivacyLedger:
 
     def __len__(self) -> int:
         """Count the committed entries of the data set."""
-        with reading(self.path) as store:
-            return store.committed(self.data_set)
+        return sum(entry.state == COMMITTED for entry in self.entries())
 
     def __bool__(self) -> bool:
         """Always True: an empty ledger is a ledger."""
@@ -410,7 +439,6 @@ class PrivacyLedger:
         return vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        """Hash of path and name."""
         return hash((self.path, self.data_set))
 
     def __repr__(self) -> str:

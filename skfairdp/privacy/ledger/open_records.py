@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import COMMITTED, RESERVED, RETURNED, Entry
+from skfairdp.privacy.ledger.entry import RESERVED, RETURNED, Entry
 from skfairdp.privacy.ledger.records import BUDGET, Damaged, Head, Record, append
 from skfairdp.privacy.ledger.row_digests import row_set_digest
 from skfairdp.privacy.ledger.totals import Budget
@@ -52,11 +52,6 @@ class Store:
         """Names of all data sets that have entries or a budget, sorted."""
         return tuple(sorted({record.data_set for record in self._records[1:]}))
 
-    def committed(self, data_set: str) -> int:
-        """Number of committed entries."""
-        kinds = [record.kind for record in self._records if record.data_set == data_set]
-        return kinds.count(COMMITTED)
-
     def budget(self, data_set: str) -> Budget | None:
         """Budget of a data set."""
         found = [r for r in self._records if (r.data_set, r.kind) == (data_set, BUDGET)]
@@ -92,9 +87,8 @@ class Store:
             "guarantee": None if guarantee is None else guarantee.to_dict(),
             "ordinal": 1 + self._done(data_set, activity, rows),
             "reserved_at": _now(),
+            **({} if rows is None else {"rows": rows}),
         }
-        if rows is not None:
-            value["rows"] = rows
         self._append(data_set, RESERVED, number, value)
         return _entry({"number": number, "data_set": data_set, "state": RESERVED, **value})
 

@@ -121,7 +121,8 @@ def _stated(
                 if part.is_void and part.assumptions[0] == reason
             ]
             what = "entry" if len(named) == 1 else "entries"
-            yield f"∞ because of {what} {_some(named)}: {reason}"
+            more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+            yield f"∞ because of {what} {', '.join(named[:3])}{more}: {reason}"
     else:
         yield (
             f"{name}: ε = {rounded_up(total.epsilon, 4)}, δ = {significant_up(total.delta)} ({of}; "
@@ -134,11 +135,6 @@ def _stated(
     )
     if len(charged) > 1 and not total.is_void:
         yield FIXED
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
 def ledger_cells(entry: Entry) -> tuple[str, ...]:

@@ -63,8 +63,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         raise LedgerError(
             f"There is no privacy ledger {str(path)!r}: was the file replaced or moved meanwhile?"
         )
-    size = path.stat().st_size
-    if size < SHORTEST:
+    if (size := path.stat().st_size) < SHORTEST:
         raise LedgerError(
             f"The file {str(path)!r} is empty or cut short ({size} bytes): if it was a privacy "
             "ledger, what was spent is lost from it. Restore it from a backup. A new ledger is "
@@ -123,8 +122,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _checked(connection: sqlite3.Connection, path: Path) -> list[Record]:
     """Read a ledger under SQLite's lock; refuse other files, and parts of one."""
-    found = _pragma(connection, "application_id")
-    if found != APPLICATION:
+    if _pragma(connection, "application_id") != APPLICATION:
         raise LedgerError(
             f"The file {str(path)!r} is an SQLite data base of another program, not a privacy "
             "ledger. Name a ledger, or a file that does not exist yet."
@@ -154,8 +152,7 @@ def _checked(connection: sqlite3.Connection, path: Path) -> list[Record]:
 def _check_size(connection: sqlite3.Connection, path: Path) -> None:
     # SQLite reads the end of a shortened last page as zeros.
     expected = _pragma(connection, "page_count") * _pragma(connection, "page_size")
-    size = path.stat().st_size
-    if size != expected:
+    if (size := path.stat().st_size) != expected:
         raise Damaged(f"it has {size} bytes, and should have {expected}")
 
 

@@ -118,10 +118,10 @@ class Budget:
         self, spent: Sequence[PrivacyGuarantee], new: PrivacyGuarantee, data_set: str
     ) -> None:
         """Raise unless there is room for one more release."""
+        name = f"The budget of {self.text} for the data set {data_set!r}"
         if new.is_void:
             raise BudgetExceededError(
-                f"The budget of {self.text} for the data set {data_set!r} has no room for a "
-                f"release without a guarantee: {new.assumptions[0]}"
+                f"{name} has no room for a release without a guarantee: {new.assumptions[0]}"
             )
         budget = self.for_first(new)
         assert budget.adjacency is not None
@@ -130,18 +130,17 @@ class Budget:
         parts = covered([*spent, new], *relation)
         if parts[len(spent)].is_void:
             raise BudgetExceededError(
-                f"The budget of {self.text} for the data set {data_set!r} is about "
-                f"{budget.protects!r} under {budget.adjacency!r}, but this release protects "
-                f"{new.protects!r} under {new.adjacency!r}, and costs of different relations have "
-                "no total. Train under the relation of the budget (sizes that are declared give "
-                "'add-remove', sizes from the rows 'zero-out'), or keep another ledger."
+                f"{name} is about {budget.protects!r} under {budget.adjacency!r}, but this release "
+                f"protects {new.protects!r} under {new.adjacency!r}, and costs of different "
+                "relations have no total. Train under the relation of the budget (sizes that are "
+                "declared give 'add-remove', sizes from the rows 'zero-out'), or keep another "
+                "ledger."
             )
         lost = next((item for item in parts if item.is_void), None)
         if lost is not None:
             raise BudgetExceededError(
-                f"The budget of {self.text} for the data set {data_set!r} can't be kept any more "
-                f"({budget.protects} under {budget.adjacency}): {lost.assumptions[0]}. Nothing was "
-                "released."
+                f"{name} can't be kept any more ({budget.protects} under {budget.adjacency}): "
+                f"{lost.assumptions[0]}. Nothing was released."
             )
         # What was fixed beforehand comes first: without earlier entries, that is this release.
         limits = self.epsilon, self.delta, budget.adjacency

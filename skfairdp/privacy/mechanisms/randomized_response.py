@@ -11,6 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from skfairdp.parameters import PRICE, Number, check_arguments
+
 # Probabilities are multiples of one over this; a power of two, so that the generator's
 # bits are used as they come.
 _RESOLUTION = 2**62
@@ -53,11 +55,7 @@ class RandomizedResponse:
     n_values: int  # K, the number of possible values, >= 2
 
     def __post_init__(self) -> None:
-        """Refuse parameters that make no sense."""
-        if not self.epsilon > 0.0:
-            raise ValueError(f"epsilon={self.epsilon!r} is not allowed: give a number > 0")
-        if not self.n_values >= 2:
-            raise ValueError(f"n_values={self.n_values!r} is not allowed: give an integer >= 2")
+        check_arguments(vars(self), epsilon=PRICE, n_values=Number(2, integer=True))
 
     @cached_property
     def _change(self) -> int:

@@ -4,8 +4,4 @@ from __future__ import annotations
 
 from skfairdp.deprecation import moved
 
-__getattr__ = moved(
-    __name__,
-    "skfairdp.comparators",
-    ("CFAIREncoder", "CFBEncoder", "FFVAEEncoder", "LAFTREncoder", "PPVAEEncoder", "VFAEEncoder"),
-)
+__getattr__ = moved(__name__, "skfairdp.comparators")

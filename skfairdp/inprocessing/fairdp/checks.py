@@ -1,16 +1,63 @@
-"""Stop training while a released gap is still below a target."""
+"""What FairDP checks: its head before training, and a gap that is bought while it lasts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from skfairdp.engine.inference import outputs_by_row
+from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import Rows
 from skfairdp.fairness.notions import Notion, get_notion
 from skfairdp.inprocessing.run import Run
+
+
+def check_head(module: nn.Module, head: nn.Linear, row_shape: tuple[int, ...]) -> None:
+    """Refuse a head that does not return the module's single logit."""
+    if head.out_features != 1:
+        raise ValueError(
+            f"FairDPClassifier needs a 'net' with one logit; its head has {head.out_features}."
+        )
+    trained = list(head.parameters())
+    own = [head.weight] if head.bias is None else [head.weight, head.bias]
+    elsewhere = {
+        id(parameter)
+        for layer in module.modules()
+        if layer is not head
+        for parameter in layer.parameters(recurse=False)
+    }
+    if not all(p.requires_grad for p in own) or len(trained) != len(own):
+        raise ValueError(
+            "'head' must be a plain linear layer whose weight and bias are both trained; got one "
+            "that is frozen or has other parameters."
+        )
+    if any(id(p) in elsewhere for p in own):
+        raise ValueError("'head' shares its weights with another layer; give it its own.")
+    reference = next(module.parameters())
+    # Not zeros: a connection around the head would not show.
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.rand((4, *row_shape), generator=generator) * 3.0
+    rows = rows.to(dtype=reference.dtype, device=reference.device)
+    seen: list[tuple[Tensor, Tensor]] = []
+    handle = head.register_forward_hook(lambda _m, i, output: seen.append((i[0], output)))
+    try:
+        with torch.no_grad(), SeededDraws(0):
+            output = module(rows)
+            linear = [torch.nn.functional.linear(i, head.weight, head.bias) for i, _ in seen]
+    finally:
+        handle.remove()
+    if (
+        len(seen) != 1
+        or not torch.equal(seen[0][1].reshape(-1), output.reshape(-1))
+        or not torch.allclose(seen[0][1], linear[0], rtol=1e-3, atol=1e-4)
+    ):
+        raise ValueError(
+            "'head' must be the module's last layer: what it returns must be the logit. Name the "
+            "right layer, or move what follows it elsewhere."
+        )
 
 
 def released_gap(table: np.ndarray, notion: Notion) -> float:
@@ -60,7 +107,6 @@ class GapStop:
         return best <= tolerance
 
     def restore(self) -> None:
-        """Put the kept model back."""
         if self._kept is not None:
             self._run.prepared.flat.vector.copy_(self._kept)
 
