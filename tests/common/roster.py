@@ -269,6 +269,12 @@ def once(name: str, **parameters: Any) -> Any:
 
 def people(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of shape (n, 4), labels "no" and "yes", groups "a" and "b"; every cell is filled."""
+    X, y, groups = _people(n, seed)
+    return X.copy(), y.copy(), groups.copy()
+
+
+@cache
+def _people(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     groups = np.array(["a", "a", "b"])[np.arange(n) % 3]
     positive = rng.random(n) < np.where(groups == "a", 0.6, 0.4)

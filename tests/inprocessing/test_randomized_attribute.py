@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 import random
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -195,13 +196,13 @@ def test_prediction_asks_for_groups_only_where_decisions_depend_on_them(mode: st
 
 def test_the_group_of_a_query_is_randomised_anew_each_time_or_used_as_it_is() -> None:
     X, y, group = crowd()
-    drawn = Model(epsilon=2.0, group_at_predict="randomized", tolerance=0.1)
+    drawn = Model(epsilon=2.0, group_at_predict="randomized", tolerance=0.1, **SHORT)
     drawn.fit(X, y, sensitive_features=group)
     drawn.decision_rates_ = np.array([[0.0, 1.0], [1.0, 0.0]])  # all depends on the group
     # A report differs from the next one with chance .2: 6,000 alike have no chance.
     several = [drawn.predict_proba(X, sensitive_features=group) for _ in range(2)]
     assert not np.array_equal(*several)
-    raw = Model(epsilon=2.0, group_at_predict="raw", tolerance=0.1)
+    raw = Model(epsilon=2.0, group_at_predict="raw", tolerance=0.1, **SHORT)
     raw.fit(X, y, sensitive_features=group)
     fixed = [raw.predict(X, sensitive_features=group) for _ in range(2)]
     assert np.array_equal(*fixed)
@@ -393,18 +394,28 @@ def test_one_group_and_three_classes_are_refused() -> None:
         Model().fit(X, np.arange(300) % 3, sensitive_features=groups)
 
 
+def repeatable() -> Model:
+    return Model(random_state=0, reproducible_noise=True, group_at_predict="raw", **SHORT)
+
+
+@cache
+def answers_to_arrays() -> np.ndarray:
+    X, y, groups = people()
+    X = X.astype(np.float32).astype(np.float64)
+    model = repeatable().fit(X, y, sensitive_features=groups)
+    return model.predict_proba(X, sensitive_features=groups)
+
+
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_containers_do_not_matter(container: str) -> None:
     X, y, groups = people()
     X = X.astype(np.float32).astype(np.float64)
     convert_X, convert_y, convert_groups = CONTAINERS[container]
-    settings = {"random_state": 0, "reproducible_noise": True, "group_at_predict": "raw", **SHORT}
-    plain = Model(**settings).fit(X, y, sensitive_features=groups)
-    other = Model(**settings)
+    other = repeatable()
     other.fit(convert_X(X), convert_y(y), sensitive_features=convert_groups(groups))
     assert other.groups_ == ("a", "b")
     found = other.predict_proba(convert_X(X), sensitive_features=convert_groups(groups))
-    assert np.allclose(found, plain.predict_proba(X, sensitive_features=groups), atol=1e-3)
+    assert np.allclose(found, answers_to_arrays(), atol=1e-3)
     assert found.dtype == np.float64
 
 

@@ -357,7 +357,7 @@ def test_private_training_has_a_statement_of_its_own() -> None:
     declared = fitted("trained privately", dataset_size=300)
     assert declared.training_privacy_.adjacency == "add-remove"
     assert once("laplace").training_privacy_.is_void
-    repeatable = fitted("trained privately", reproducible_noise=True, random_state=0)
+    repeatable = once("trained privately", random_state=0, reproducible_noise=True)
     assert repeatable.training_privacy_.is_void
     assert repeatable.privacy_.is_void
     assert repeatable.certify().fairness == ()
@@ -445,10 +445,10 @@ def test_joblib_and_copies_hold_the_same_encoder(name: str, tmp_path: Path) -> N
 def test_repeatable_noise_repeats_and_fresh_noise_does_not(name: str) -> None:
     X, _, _ = people()
     fits = []
-    for seed in (11, 12):
+    for seed, fit in ((11, once), (12, fitted)):
         np.random.seed(seed)  # noqa: NPY002 - global state must have no influence
         torch.manual_seed(seed)
-        fits.append(fitted(name, random_state=0, reproducible_noise=True))
+        fits.append(fit(name, random_state=0, reproducible_noise=True))
     assert np.array_equal(weights(fits[0]), weights(fits[1]))
     assert np.array_equal(fits[0].transform(X), fits[1].transform(X))
     fresh = [fitted(name, random_state=0) for _ in range(2)]

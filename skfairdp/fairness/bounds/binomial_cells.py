@@ -99,12 +99,16 @@ def binomial_means(
 
 def _window(n: int | NDArray[np.int64], p: NDArray[np.float64]) -> NDArray[np.int64]:
     """Counts that are nearly all of the laws of numbers of rows and rates."""
-    p = np.minimum(np.maximum(p, 0.0), 1.0)  # a fraction of what np.clip takes
-    # Bernstein's inequality.
-    mean = np.multiply.outer(n, p)
-    spread = np.sqrt(2.0 * _TAIL * mean * (1.0 - p)) + _TAIL / 3.0 + 1.0
-    first = max(0, math.floor(float((mean - spread).min())))
-    return np.arange(first, min(int(np.max(n)), math.ceil(float((mean + spread).max()))) + 1)
+    lowest, highest = max(float(p.min()), 0.0), min(float(p.max()), 1.0)
+    fewest, most = (int(n.min()), int(n.max())) if isinstance(n, np.ndarray) else (n, n)
+
+    def limit(n: int, side: float) -> float:
+        """Bernstein's inequality, at the rate that is worst; between two n it is no worse, or 0."""
+        p = min(max(0.5 + side / 2.0 * math.sqrt(n / (n + 2.0 * _TAIL)), lowest), highest)
+        return n * p + side * (math.sqrt(2.0 * _TAIL * n * p * (1.0 - p)) + _TAIL / 3.0 + 1.0)
+
+    first = max(0, math.floor(min(limit(fewest, -1.0), limit(most, -1.0))))
+    return np.arange(first, min(most, math.ceil(limit(most, 1.0))) + 1)
 
 
 def _log_coefficients(n: int | NDArray[np.int64], k: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -226,8 +226,8 @@ class FairPathClassifier(PathClassifier):
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         n, size = sizes.total, self._batch_size(sizes.total)
         steps = steps_for(self.max_epochs, n, size)
-        share = (0.5 if self._of_attribute else 0.2) if self.path_share == "auto" else None
-        share = float(self.path_share) if share is None else share
+        auto = 0.5 if self._of_attribute else 0.2
+        share = auto if self.path_share == "auto" else float(self.path_share)
         if self._of_attribute:
             first = plan_in_public(sizes, steps, size, noise_multiplier / math.sqrt(1.0 - share))
             overall = noise_multiplier / math.sqrt(share)

@@ -104,7 +104,7 @@ def _merged(event: DpEvent) -> DpEvent:
     return canonical(dp_event.ComposedDpEvent(parts))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
     relation = accounted(adjacency)
     if any(isinstance(part, dp_event.NonPrivateDpEvent) for part, _ in parts_of(event)):
