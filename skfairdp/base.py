@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -23,12 +23,14 @@ from skfairdp.charging import ChargedFit, refusing_weights
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import SHARED, Check, WithParameters
 from skfairdp.persons import Persons, encode_persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable
+from skfairdp.rows import check_features, check_rows
 
 
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
@@ -294,6 +296,23 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     _in_parts: ClassVar[bool] = False
 
     classes_: np.ndarray = field(init=False)
+
+    @property
+    def _takes_images(self) -> bool:
+        """Whether a row may have further dimensions."""
+        return getattr(self, "net", None) is not None
+
+    def _rows_of_fit(
+        self, X: Any, y: Any, declared: Any
+    ) -> tuple[NDArray, NDArray, NDArray[np.int64]]:
+        """Rows of a fit, its classes, and a code of each label; -1 for one outside `declared`."""
+        images, known = self._takes_images, declared is not None
+        X, y = check_rows(self, X, y, allow_nd=images, labels_declared=known)
+        return X, *encode_labels(y, declared, multiclass=self._multiclass)
+
+    def _features(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        return check_features(self, X, allow_nd=self._takes_images)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

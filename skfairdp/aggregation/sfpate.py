@@ -220,7 +220,13 @@ class SFPATEClassifier(AggregatedClassifier):
         """
         self._warn_of_another_fit()
         with self._all_or_nothing(), self._about(person_ids, sensitive_features):
-            self._check_fair_learner()
+            learner = getattr(self, self._fair)
+            if learner is not None and not (hasattr(learner, "fit") and takes_groups(learner)):
+                raise TypeError(
+                    f"variant={self.variant!r} needs a {self._fair!r} whose fit takes "
+                    "sensitive_features, e.g. ReweighedClassifier or a reduction of fairlearn; got "
+                    f"{learner!r}."
+                )
             rows = self._check_rows(X, y, sensitive_features)
             assert rows.groups is not None
             if len(rows.groups.labels) < 2:
@@ -257,15 +263,6 @@ class SFPATEClassifier(AggregatedClassifier):
     @property
     def _fair(self) -> str:
         return "student" if self.variant == "fair_student" else "teacher"
-
-    def _check_fair_learner(self) -> None:
-        learner = getattr(self, self._fair)
-        if learner is not None and not (hasattr(learner, "fit") and takes_groups(learner)):
-            raise TypeError(
-                f"variant={self.variant!r} needs a {self._fair!r} whose fit takes "
-                "sensitive_features, e.g. ReweighedClassifier or a reduction of fairlearn; got "
-                f"{learner!r}."
-            )
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         return groups_of_training(sensitive_features, n, self.groups)

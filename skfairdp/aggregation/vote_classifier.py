@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.aggregation.query_rows import (
     Lesson,
@@ -35,14 +34,12 @@ from skfairdp.assumptions import (
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
-from skfairdp.labels import encode_labels
 from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
-from skfairdp.rows import check_features, check_rows
 
 
 class AggregatedClassifier(PrivateClassifier):
@@ -239,8 +236,7 @@ class AggregatedClassifier(PrivateClassifier):
     def _check_rows(self, X: Any, y: Any, sensitive_features: Any) -> PrivateRows:
         check_parameters(self, self._parameters)
         check_settings(self)
-        X, y = check_rows(self, X, y, labels_declared=self.classes is not None)
-        classes, labels = encode_labels(y, self.classes, multiclass=True)
+        X, classes, labels = self._rows_of_fit(X, y, self.classes)
         groups, persons = None, self._persons(len(X))
         if sensitive_features is not None:
             groups = self._encode_groups(sensitive_features, len(X))
@@ -279,13 +275,12 @@ class AggregatedClassifier(PrivateClassifier):
         return (*sets, QUERIES_PUBLIC)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        check_is_fitted(self)
-        return self.classes_[self.student_.codes(check_features(self, X))]
+        X = self._features(X)
+        return self.classes_[self.student_.codes(X)]
 
     @available_if(lambda self: not hasattr(self, "student_") or self.student_.has_probabilities)
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        check_is_fitted(self)
-        return self.student_.probabilities(check_features(self, X))
+        return self.student_.probabilities(self._features(X))
 
     def _default_of(self, name: str) -> Any:
         return default_teacher() if name == "teacher" else default_student()

@@ -20,11 +20,7 @@ LARGE_DELTAS = (0.01, 0.03, 0.1, 0.3)
 
 
 def declare_sizes(
-    estimator: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    canaries: Canaries,
-    sensitive_features: ArrayLike | None,
+    estimator: Any, X: ArrayLike, y: ArrayLike, canaries: Canaries, sensitive_features: Any
 ) -> Any:
     """Clone an estimator and tell it the sizes and classes of rows and canaries together.
 

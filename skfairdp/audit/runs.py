@@ -103,9 +103,8 @@ def audit_one_run(
     included = np.random.default_rng(random_state).random(m) < 0.5
     model = declare_sizes(estimator, X, y, canaries, sensitive_features)
     fitted = fit_with(model, X, y, canaries.take(included), sensitive_features)
-    correct = count_correct_guesses(
-        score(fitted, canaries.X, canaries.y), included, n_guesses=guesses
-    )
+    scores = score(fitted, canaries.X, canaries.y)
+    correct = count_correct_guesses(scores, included, n_guesses=guesses)
     claimed, delta = claim_about(fitted, canaries)
     return AuditResult(
         method="one-run",

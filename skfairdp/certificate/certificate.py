@@ -134,7 +134,9 @@ class Certificate(Claims):
             When there is no fairness claim to draw.
         """
         if not self.fairness:
-            raise ValueError("No fairness claim to draw; certify rows with sensitive_features.")
+            raise ValueError(
+                "The certificate has no fairness claim to draw; certify with sensitive_features."
+            )
         return draw_bounds(self.fairness, ax, threshold)
 
     def to_html(

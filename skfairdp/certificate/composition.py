@@ -11,7 +11,13 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
+from skfairdp.certificate.unwrap import (
+    ColumnChoice,
+    Deployed,
+    charges_privacy,
+    kind_of,
+    learns_from_rows,
+)
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose
@@ -20,9 +26,7 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-_REPRODUCIBLE = (
-    "The noise of the counts is reproducible: anyone who knows its seed can subtract it."
-)
+_SEEDED = "The noise of the counts is reproducible: anyone who knows its seed can subtract it."
 
 
 def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
@@ -62,8 +66,9 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     reasons = [*shown.changes, *_unpaid(other)]
     if not charges_privacy(deployed.final):
         reasons.append(_foreign(deployed.final))
-    elif own_search is None:
-        reasons += [search_reason(search, deployed.final) for search in deployed.searches]
+    else:  # one around a search of ours, too: that states what one fit of it spent
+        others = [search for search in deployed.searches if not charges_privacy(search)]
+        reasons += [search_reason(search, deployed.final) for search in others]
     relations = sorted(_relations(stated))
     if len(relations) > 1:
         kinds = "; ".join(f"{protects} under {adjacency}" for adjacency, protects in relations)
@@ -96,7 +101,7 @@ def with_counts(
         # Another relation: the two costs stand side by side and are never added.
         return dataclasses.replace(privacy, assumptions=(*privacy.assumptions, note))
     if source.reproducible:
-        return _void([_REPRODUCIBLE], [privacy], ())
+        return _void([_SEEDED], [privacy], ())
     # Counts with public sizes speak of blanked records; so does, at the same cost, a
     # guarantee for removal under declared sizes. Cut by position, the parts of other records
     # move when one is removed, not when it is blanked.
@@ -150,7 +155,7 @@ def counts_guarantee(
 ) -> PrivacyGuarantee:
     """State what a table of counts of held-out rows costs by itself."""
     if source.reproducible:
-        return PrivacyGuarantee.void(_REPRODUCIBLE)
+        return PrivacyGuarantee.void(_SEEDED)
     return PrivacyGuarantee(
         epsilon=count_epsilon,
         delta=0.0,
@@ -166,9 +171,7 @@ def _note(count_epsilon: float, source: NoiseSource) -> str:
     return assumptions.COUNTS_RELEASED.format(name=source.name, epsilon=as_given(count_epsilon))
 
 
-def _of_releases(
-    deployed: Deployed, place: int, public_steps: Sequence[str]
-) -> PrivacyGuarantee | None:
+def _of_releases(deployed: Deployed, place: int, public: Sequence[str]) -> PrivacyGuarantee | None:
     """State what people are promised whom later steps see through their releases alone."""
     name, step = deployed.stages[place]
     own: PrivacyGuarantee | None = step.privacy_
@@ -176,7 +179,7 @@ def _of_releases(
         return None
     earlier = dataclasses.replace(deployed, stages=deployed.stages[:place]).leaves()
     later = dataclasses.replace(deployed, stages=deployed.stages[place + 1 :]).leaves()
-    other, declared = _sorted(earlier, public_steps)
+    other, declared = _sorted(earlier, public)
     reasons = [*deployed.changes, *_unpaid(other)]
     reasons += [
         f"Step {where!r} ({type(one).__name__}) comes before the releases of {name!r} and learned "
@@ -225,11 +228,16 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
 def _sorted(
     leaves: Sequence[tuple[str, Any]], public_steps: Sequence[str]
 ) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
-    """Steps that were not declared public, and what is assumed of the others."""
-    return [leaf for leaf in leaves if not _listed(leaf[0], public_steps)], tuple(
+    """Steps that were not declared public, and what is assumed of them and the others."""
+    other = [leaf for leaf in leaves if not _listed(leaf[0], public_steps)]
+    return other, tuple(
         assumptions.DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
         for name, step in leaves
         if _listed(name, public_steps) and (charges_privacy(step) or learns_from_rows(step))
+    ) + tuple(
+        assumptions.DENSE_ROWS.format(name=name)
+        for name, step in other
+        if isinstance(step, ColumnChoice) and not learns_from_rows(step)
     )
 
 

@@ -24,6 +24,7 @@ from skfairdp.fairness.derivation import AVERAGED, DEPLOYED
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
 
+Rates = tuple[Notion, Sequence[Stratum]]  # those of a notion, as masks of a table
 _FORMS = {
     "exact": ("exact, of each pair of groups", derivation.EXACT),
     "difference": ("difference (Hoeffding)", derivation.HOEFFDING),
@@ -37,9 +38,12 @@ def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
     return np.stack([hit for hit, _ in counts]), np.stack([miss for _, miss in counts])
 
 
-def noisy_cells(strata: Sequence[Stratum], table: NDArray) -> NoisyCells:
-    """Cells of noisy counts of shape (n_groups, n_labels, n_classes), their sizes private."""
-    terms = np.array([(s.successes.sum(), s.failures.sum()) for s in strata])
+def noisy_cells(strata: Sequence[Stratum], table: NDArray, noises: int = 1) -> NoisyCells:
+    """Cells of noisy counts of shape (n_groups, n_labels, n_classes), their sizes private.
+
+    `noises`: how many draws of noise each count holds.
+    """
+    terms = noises * np.array([(s.successes.sum(), s.failures.sum()) for s in strata])
     return NoisyCells(*stack(strata, table), terms[:, 0], terms[:, 1])
 
 
@@ -76,14 +80,10 @@ def counted_claim(
 
 
 def exact_claim(
-    notion: Notion,
-    strata: Sequence[Stratum],
-    table: NDArray,
-    labels: tuple,
-    settings: EvaluationSettings,
-    rests_on: tuple[str, ...],
+    rates: Rates, table: NDArray, labels: tuple, settings: EvaluationSettings, rests_on: tuple
 ) -> FairnessGuarantee:
     """Make a claim from counts without noise, or from sums of probabilities."""
+    notion, strata = rates
     hits, misses = stack(strata, table)
     rows = hits + misses
     averaged = table.dtype.kind == "f"
@@ -105,18 +105,18 @@ def exact_claim(
 
 
 def noisy_claim(
-    notion: Notion,
-    strata: Sequence[Stratum],
+    rates: Rates,
     table: NDArray,
     noisy: NDArray,
     labels: tuple,
     settings: EvaluationSettings,
     rests_on: tuple[str, ...],
+    noises: int = 1,
 ) -> FairnessGuarantee:
     """Make a claim from the noisy table; the true one is read for public sizes alone."""
-    epsilon = settings.count_epsilon
+    (notion, strata), epsilon = rates, settings.count_epsilon
     assert epsilon is not None
-    cells = noisy_cells(strata, noisy)
+    cells = noisy_cells(strata, noisy, noises)
     hits, misses = cells.successes, cells.failures
     successes, rows = hits, hits + misses
     if settings.public_sizes:

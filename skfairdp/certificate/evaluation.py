@@ -14,9 +14,9 @@ from sklearn.utils import _safe_indexing
 from skfairdp import assumptions
 from skfairdp.certificate import counted_claims
 from skfairdp.certificate.accuracy import Accuracy
-from skfairdp.certificate.counted_claims import exact_claim, noisy_claim, stack
+from skfairdp.certificate.counted_claims import Rates, exact_claim, noisy_claim, stack
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.holdout import HeldOut, NotionStrata, ask_holdout, draws_afresh
+from skfairdp.certificate.holdout import HeldOut, ask_holdout, draws_afresh
 from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
@@ -58,23 +58,22 @@ def evaluate(
         deployed, X, y, sensitive_features, groups, settings.private, settings.positive
     )
     table, labels = held.table, groups.labels
-    notions = [(n, n.strata(held.classes, with_labels=held.labelled)) for n in settings.notions]
+    notions: list[Rates] = [
+        (n, n.strata(held.classes, with_labels=held.labelled)) for n in settings.notions
+    ]
     if settings.private and held.labelled:
         notions = [
-            (n, tuple(stratum.beside_unlabelled(not n.needs_labels) for stratum in strata))
+            (n, [stratum.beside_unlabelled(not n.needs_labels) for stratum in strata])
             for n, strata in notions
         ]
     rests_on = held.assumptions(settings)
     if settings.count_epsilon is not None:
         noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)
-        claims = [
-            noisy_claim(notion, cells, table, noisy, labels, settings, rests_on)
-            for notion, cells in notions
-        ]
+        claims = [noisy_claim(r, table, noisy, labels, settings, rests_on) for r in notions]
         noise = noise_variance(settings.count_epsilon)
         accuracy = Accuracy.of_table(noisy[:, : len(held.classes)], noise)
         return Evaluation(tuple(claims), None, accuracy=accuracy)
-    claims = [exact_claim(n, cells, table, labels, settings, rests_on) for n, cells in notions]
+    claims = [exact_claim(rates, table, labels, settings, rests_on) for rates in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, X, held, notions, settings)
     claims += _downstream_claims(deployed, X, sensitive_features, held, notions, settings)
@@ -82,11 +81,7 @@ def evaluate(
 
 
 def _averages(
-    deployed: Deployed,
-    X: Any,
-    held: HeldOut,
-    notions: NotionStrata,
-    settings: EvaluationSettings,
+    deployed: Deployed, X: Any, held: HeldOut, notions: list[Rates], settings: EvaluationSettings
 ) -> list[FairnessGuarantee]:
     """Bounds on rates averaged over the keys that a model's draws could have had."""
     final, groups = answers_of(deployed.final), held.groups
@@ -100,7 +95,7 @@ def _averages(
     settings = replace(settings, bounds_each=1 if own is None else 2)
     rests_on = (*held.assumptions(settings, assumptions.AVERAGED_RATES), assumptions.ERROR_APART)
     table = held.averaged(scores)
-    claims = [exact_claim(n, c, table, groups.labels, settings, rests_on) for n, c in notions]
+    claims = [exact_claim(rates, table, groups.labels, settings, rests_on) for rates in notions]
     if own is not None:
         # Every row is scored by the model of its own group, and else counted alike.
         own_table = held.averaged(own.scores(rows, groups.codes))
@@ -129,7 +124,7 @@ def _downstream_claims(
     X: Any,
     sensitive_features: Any,
     held: HeldOut,
-    notions: NotionStrata,
+    notions: list[Rates],
     settings: EvaluationSettings,
 ) -> list[FairnessGuarantee]:
     """Bounds on what anybody can predict from the one code that is released of a person."""

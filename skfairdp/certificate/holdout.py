@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,14 +14,11 @@ from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
-from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.labels import count_rows, label_column, positions
 from skfairdp.persons import encode_persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import answers_of
-
-NotionStrata = Sequence[tuple[Notion, Sequence[Stratum]]]
 
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
@@ -209,9 +205,7 @@ def _answers(
     return answers, how
 
 
-def _classes(
-    deployed: Deployed, predicted: ArrayLike | None, y: ArrayLike | None, private: bool
-) -> list:
+def _classes(deployed: Deployed, predicted: Any, y: ArrayLike | None, private: bool) -> list:
     known = getattr(deployed.final, "classes_", None)
     if known is not None:
         return np.asarray(known).tolist()

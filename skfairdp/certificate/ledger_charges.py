@@ -16,7 +16,6 @@ from skfairdp.certificate.composition import counts_guarantee, declared_public, 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import check_holdout_labels
 from skfairdp.certificate.unwrap import Deployed, charges_privacy
-from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.labels import count_rows
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -67,7 +66,7 @@ def charged(
     if book is None:
         yield settings
         return
-    cost, rows = None, None if settings.private or isinstance(X, StoredRows) else X
+    cost, rows = None, None if settings.private else X
     if settings.count_epsilon is not None:
         asked: dict[str, Any] = {"public_sizes": settings.public_sizes, "protects": settings.unit}
         cost = counts_guarantee(settings.count_epsilon, source=source, **asked)

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from skfairdp.fairness.derivation import (
-    ANSWERED,
-    ANY_POPULATION,
-    AVERAGED,
-    DEPLOYED,
-    DOWNSTREAM,
-    DOWNSTREAM_LIKE,
-    FROM_ROWS,
-    TRAINING,
-)
+from skfairdp.fairness import derivation as by
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.figures import epsilon_text, percent_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -22,24 +13,26 @@ from skfairdp.privacy.relations import PROTECTED
 _DRAWS = "About rates averaged over the model's random draws, not about this one model."
 # What a bound of each scope is about; who it is about, `population` says.
 SCOPE_TEXT = {
-    DEPLOYED: "Counts the answers of this model as it is deployed, with the key of its draws.",
-    AVERAGED: _DRAWS,
-    ANY_POPULATION: _DRAWS,
-    TRAINING: "About the average over the noise of training, not about this one model.",
-    DOWNSTREAM: "About whatever is predicted from the representation, averaged over its noise.",
-    DOWNSTREAM_LIKE: "About whatever is predicted from one code, averaged over its noise.",
-    ANSWERED: "About the answers given so far, and no others.",
+    by.DEPLOYED: "Counts the answers of this model as it is deployed, with the key of its draws.",
+    by.AVERAGED: _DRAWS,
+    by.ANY_POPULATION: _DRAWS,
+    by.TRAINING: "About the average over the noise of training, not about this one model.",
+    by.DOWNSTREAM: "About whatever is predicted from the representation, averaged over its noise.",
+    by.DOWNSTREAM_LIKE: "About whatever is predicted from one code, averaged over its noise.",
+    by.ANSWERED: "About the answers given so far, and no others.",
 }
 # How the sentence begins where no bound on the deployed model is stated, in order of preference.
 _LEADS = {
-    DOWNSTREAM_LIKE: "With {certainty}, whatever is predicted from one released code, averaged "
+    by.DOWNSTREAM_LIKE: "With {certainty}, whatever is predicted from one released code, averaged "
     "over its noise",
-    DOWNSTREAM: "Whatever is predicted from the released representation, averaged over its noise",
-    ANY_POPULATION: "For any people, averaged over the model's random draws (not for this one "
+    by.DOWNSTREAM: "Whatever is predicted from the released representation, averaged over its "
+    "noise",
+    by.ANY_POPULATION: "For any people, averaged over the model's random draws (not for this one "
     "model)",
-    AVERAGED: "With {certainty}, averaged over the model's random draws (not for this one model)",
-    ANSWERED: "Among the queries answered so far",
-    TRAINING: "Averaged over the noise of training (not for this one model)",
+    by.AVERAGED: "With {certainty}, averaged over the model's random draws (not for this one "
+    "model)",
+    by.ANSWERED: "Among the queries answered so far",
+    by.TRAINING: "Averaged over the noise of training (not for this one model)",
 }
 
 
@@ -51,7 +44,7 @@ def certificate_sentence(
 
 
 def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) -> str:
-    deployed = _smallest(claim for claim in fairness if claim.scope == DEPLOYED)
+    deployed = _smallest(claim for claim in fairness if claim.scope == by.DEPLOYED)
     useful = [claim for claim in deployed if claim.informative]
     if useful:
         about = population(useful[0], n_rows)
@@ -64,7 +57,9 @@ def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) 
         found = _smallest(c for c in fairness if c.scope == scope and c.informative)
         if found:
             clause = f"{lead.format(certainty=certainty(found[0]))}, {_differences(found)}"
-            return f"{clause} on {population(found[0], n_rows)}" if scope in FROM_ROWS else clause
+            return (
+                f"{clause} on {population(found[0], n_rows)}" if scope in by.FROM_ROWS else clause
+            )
     return "Nothing is claimed about differences between groups"
 
 
@@ -104,13 +99,13 @@ def _privacy_clause(privacy: PrivacyGuarantee | None, fairness: Sequence[Fairnes
 
 def population(claim: FairnessGuarantee, n_rows: int | None) -> str:
     """Say whom a bound is about."""
-    if claim.scope in FROM_ROWS:
+    if claim.scope in by.FROM_ROWS:
         return f"people like {'those' if n_rows is None else f'the {n_rows}'} held out"
-    return "the people answered so far" if claim.scope == ANSWERED else "any people"
+    return "the people answered so far" if claim.scope == by.ANSWERED else "any people"
 
 
 def certainty(claim: FairnessGuarantee) -> str:
     """Say how sure a bound is."""
     if claim.confidence_level is not None:
         return f"{percent_text(claim.confidence_level)} confidence"
-    return "counted" if claim.scope == ANSWERED else "derived, not estimated from rows"
+    return "counted" if claim.scope == by.ANSWERED else "derived, not estimated from rows"

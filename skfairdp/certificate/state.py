@@ -152,10 +152,8 @@ def content_of_array(array: Any) -> tuple[bytes, list[Any]]:
 
 def is_pandas(value: object) -> bool:
     """Whether a value is a frame, series, index or array of pandas itself."""
-    table = isinstance(
-        value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray
-    )
-    return table and library_name(type(value)) is not None
+    own = isinstance(value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray)
+    return own and library_name(type(value)) is not None
 
 
 def content_of_pandas(value: Any) -> list[Any]:

@@ -28,21 +28,19 @@ from skfairdp.protocol import answers_of
 
 CONTAINERS = (ColumnTransformer, FeatureUnion, Pipeline)
 
+_OF_NUMBERS = preprocessing.Binarizer, preprocessing.Normalizer, preprocessing.PolynomialFeatures
 # Exact types: a subclass may learn what its parent does not.
-STATELESS = (
-    FeatureHasher,
-    HashingVectorizer,
-    preprocessing.Binarizer,
-    preprocessing.Normalizer,
-    preprocessing.PolynomialFeatures,
-)
+STATELESS = FeatureHasher, HashingVectorizer, *_OF_NUMBERS
+# What they make of sparse rows is sparse.
+PASSING_ON = preprocessing.FunctionTransformer, *_OF_NUMBERS
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnChoice:
-    """Columns that a function of yours chose after it saw the training rows."""
+    """What was chosen about columns with the training rows in sight."""
 
-    by: Any
+    what: str  # and by whom
+    only_of_sparse_rows: bool = False
 
 
 def is_transparent(wrapper: object) -> bool:
@@ -57,7 +55,7 @@ def charges_privacy(step: object) -> bool:
 
 def kind_of(step: object) -> str:
     """What a step is, in a message."""
-    return "columns chosen by a function" if isinstance(step, ColumnChoice) else type(step).__name__
+    return step.what if isinstance(step, ColumnChoice) else type(step).__name__
 
 
 def takes_groups(step: Any, method: str) -> bool:
@@ -75,6 +73,8 @@ def learns_from_rows(step: Any) -> bool:
     """Whether fitting a step of others takes more from the rows than the number of columns."""
     if shadows(step):
         return True
+    if isinstance(step, ColumnChoice):
+        return not step.only_of_sparse_rows
     if answers_of(step)._learns_from_rows is False:
         return False
     if type(step) in STATELESS:
@@ -101,14 +101,24 @@ def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
     if type(stage) not in CONTAINERS or shadows(stage):
         yield name, stage  # a subclass may learn what its parent does not
         return
-    if type(stage) is Pipeline:
-        inner = list(stage.steps)
-    elif type(stage) is FeatureUnion:
-        inner = list(stage.transformer_list)
+    if type(stage) is not ColumnTransformer:
+        inner = list(stage.steps if type(stage) is Pipeline else stage.transformer_list)
     else:
         inner = [(key, transformer) for key, transformer, _ in stage.transformers_]
-        chosen = [(key, columns) for key, _, columns in stage.transformers if callable(columns)]
-        inner += [(key, ColumnChoice(columns)) for key, columns in chosen]
+        chosen = ColumnChoice("columns chosen by a function")
+        inner += [(key, chosen) for key, _, columns in stage.transformers if callable(columns)]
+        steps = [step for key, part in inner for _, step in leaves_of(key, part)]
+        # What is sparse by class or settings, or came out so; tables with names are dense.
+        sparse = getattr(stage, "sparse_output_", False) or any(
+            isinstance(step, FeatureHasher | HashingVectorizer)
+            or getattr(step, "sparse_output", False) is True
+            for step in steps
+        )
+        maybe = any(isinstance(step, PASSING_ON) for step in steps)
+        maybe &= not hasattr(stage, "feature_names_in_")
+        if stage.sparse_threshold > 0.0 and (sparse or maybe):
+            how = "sparse or dense by the zeros in the rows; set sparse_threshold=0"
+            inner.append(("sparse_threshold", ColumnChoice(how, only_of_sparse_rows=not sparse)))
     for key, step in inner:
         yield from leaves_of(f"{name}__{key}", step)
 

@@ -14,13 +14,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 import skfairdp
-from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certify
-from skfairdp.assumptions import (
-    GROUPS_SEEN,
-    HELD_OUT_BY_DRAW,
-    HELD_OUT_BY_PERSON,
-    PUBLIC_BOUNDS,
-)
+from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, assumptions, certify
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.files import say, write_whole
@@ -121,14 +115,16 @@ class ChargedReport:
         return "record" if self.trained_on.ids is None else "person"
 
     def _one_charge(self, estimator: Any) -> Any:
-        drawn = HELD_OUT_BY_DRAW if self._unit == "record" else HELD_OUT_BY_PERSON
+        drawn = assumptions.HELD_OUT_BY_DRAW
+        if self._unit == "person":
+            drawn = assumptions.HELD_OUT_BY_PERSON
         whole = PrivacyGuarantee(
             epsilon=self.arguments.epsilon,
             delta=self.arguments.delta,
             adjacency="zero-out",
             protects=self._unit,
             accountant="the larger of the training and the counts of held-out rows",
-            assumptions=(drawn, GROUPS_SEEN),
+            assumptions=(drawn, assumptions.GROUPS_SEEN),
         )
         assert self.ledger is not None
         return self.ledger.charge(whole, activity="fit", estimator=type(estimator).__name__)
@@ -156,8 +152,8 @@ class ChargedReport:
         certificate = replace(certificate, fairness=claims)
         if certificate.privacy is None:
             return certificate
-        public = [PUBLIC_BOUNDS] * arguments.bounds_are_public
-        rests_on = (*certificate.privacy.assumptions, GROUPS_SEEN, *public)
+        public = [assumptions.PUBLIC_BOUNDS] * arguments.bounds_are_public
+        rests_on = (*certificate.privacy.assumptions, assumptions.GROUPS_SEEN, *public)
         return replace(certificate, privacy=replace(certificate.privacy, assumptions=rests_on))
 
     def _check_within(self, spent: PrivacyGuarantee | None) -> None:
@@ -213,9 +209,7 @@ class ChargedReport:
         return 0 if kept and not certificate.nearly_constant else 1
 
 
-def estimator_of(
-    arguments: argparse.Namespace, people: People, ledger: PrivacyLedger | None
-) -> Any:
+def estimator_of(arguments: argparse.Namespace, people: People, book: PrivacyLedger | None) -> Any:
     """Make the estimator that was asked for; the two outcomes are declared."""
     name = arguments.mechanism
     shared = {
@@ -223,7 +217,7 @@ def estimator_of(
         "delta": arguments.delta,
         "classes": list(people.outcomes),
         "progress": False if arguments.quiet else None,
-        "ledger": ledger,
+        "ledger": book,
     }
     first_is_positive = people.positive == people.outcomes[0]
     if name == "fairdp":

@@ -62,7 +62,7 @@ def report(arguments: argparse.Namespace) -> int:
     # Each person by a draw of its own: who is held out then depends on nobody else.
     held = (noise.sampling.random(persons.count) < arguments.held_out)[persons.codes]
     _check_parts(people, held)
-    _tell_what_can_be_shown(arguments, people, held)
+    _say_what_can_be_shown(arguments, people, held)
     # Brings torch: seconds that a wrong option or column need not cost.
     from skfairdp.command_line.filing import ChargedReport
 
@@ -91,9 +91,7 @@ def _check_parts(people: People, held: np.ndarray) -> None:
         )
 
 
-def _tell_what_can_be_shown(
-    arguments: argparse.Namespace, people: People, held: np.ndarray
-) -> None:
+def _say_what_can_be_shown(arguments: argparse.Namespace, people: People, held: np.ndarray) -> None:
     """Say, before anything is spent, whether public numbers of rows can show the tolerance."""
     public = arguments.held_out_is_public
     _, first = np.unique(people.persons.codes, return_index=True)  # a row of each person

@@ -11,17 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.rows import check_features, check_rows
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -125,8 +122,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
-        X, y = check_rows(self, X, y)
-        self.classes_, labels = encode_labels(y, None, multiclass=False)
+        X, self.classes_, labels = self._rows_of_fit(X, y, None)
         groups = encode_groups(sensitive_features, n_rows=len(X))
         stated = PrivacyGuarantee.void(
             "CovarianceConstrainedClassifier trains without noise: it is a yardstick for private "
@@ -153,8 +149,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Compute the log-odds of the second class."""
-        check_is_fitted(self)
-        X = check_features(self, X).astype(np.float64)
+        X = self._features(X).astype(np.float64)
         return exact_matmul(X, self.coef_[0]) + self.intercept_[0]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:

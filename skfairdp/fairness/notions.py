@@ -186,7 +186,7 @@ class Notion:
             if not hits.any() or (hits == trials).all():
                 raise ValueError(f"A rate of the notion {self.name!r} is the same for every model.")
             if not self.needs_labels and not all((mask == mask[0]).all() for mask in masks):
-                raise ValueError(f"{self.name!r} needs_labels: its rate {name!r} depends on them.")
+                raise ValueError(f"The rate {name!r} of {self.name!r} depends on labels.")
 
 
 def _watched(classes: Sequence) -> Iterable[int]:

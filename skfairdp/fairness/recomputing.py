@@ -125,11 +125,9 @@ def _noisy_cells(claim: FairnessGuarantee, public_sizes: bool, terms: Any) -> No
     return NoisyCells(contrast, nothing, summed[:, 0], summed[:, 1], _whole(rows))
 
 
-def _own_models(
-    claim: FairnessGuarantee, level: float, *, n_draws: int | None, **figures: Any
-) -> float:
+def _own_models(claim: FairnessGuarantee, level: float, *, n_draws: int | None, **of: Any) -> float:
     hits, rows, apart = (
-        np.asarray(figures[name], dtype=np.float64) for name in ("sums", "trials", "distances")
+        np.asarray(of[name], dtype=np.float64) for name in ("sums", "trials", "distances")
     )
     if hits.ndim != 2 or hits.shape != rows.shape or apart.shape != hits.shape[1:]:
         raise ValueError("'sums', 'trials' and 'distances' must have an entry for every group")

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skfairdp.certificate.fit_digests import bind_each
@@ -32,12 +31,10 @@ from skfairdp.engine.training import Progress, schedule_factors
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier
 from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watched
-from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
-from skfairdp.rows import check_features, check_rows
 
 
 class GradientClassifier(BudgetedClassifier):
@@ -187,14 +184,7 @@ class GradientClassifier(BudgetedClassifier):
         check_parameters(self, self._parameters)
         self._check_settings()
         stored = stored_rows(X) if self._in_parts else None
-        X, y = check_rows(
-            self,
-            X if stored is None else stored,
-            y,
-            allow_nd=self.net is not None,
-            labels_declared=self.classes is not None,
-        )
-        classes, labels = encode_labels(y, self.classes, multiclass=self._multiclass)
+        X, classes, labels = self._rows_of_fit(X if stored is None else stored, y, self.classes)
         groups = self._encode_groups(sensitive_features, len(X))
         persons = self._persons(len(X))
         X, labels, groups = self._used(X, labels, groups)
@@ -293,7 +283,3 @@ class GradientClassifier(BudgetedClassifier):
     def predict(self, X: ArrayLike) -> np.ndarray:
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
-
-    def _features(self, X: ArrayLike) -> np.ndarray:
-        check_is_fitted(self)
-        return check_features(self, X, allow_nd=self.net is not None)

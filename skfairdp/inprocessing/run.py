@@ -132,5 +132,6 @@ def rows_of(
         codes = np.where(labels < 0, codes.dtype.type(-1), codes)
     target = target.to(tensor.dtype if link == "logit" else torch.int64)
     if stored is not None:
-        codes = codes.astype(np.min_scalar_type(-1 - int(codes.max())))
+        # Signed even where all rows are of no cell, whose codes are negative.
+        codes = codes.astype(np.min_scalar_type(-1 - max(int(codes.max()), 0)))
     return Rows(tensor, (target,), codes, persons, stored)

@@ -93,9 +93,7 @@ def label_arrays(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray, NDArray
     return truth, guess
 
 
-def known_classes(
-    truth: NDArray, guess: NDArray, classes: Sequence[Hashable] | None
-) -> list[Hashable]:
+def known_classes(truth: NDArray, guess: NDArray, classes: Sequence | None) -> list[Hashable]:
     """All labels: the declared ones in their order, or those that occur, sorted."""
     found = None
     if not any(pd.isna(part).any() or (part == np.inf).any() for part in (truth, guess)):
@@ -128,9 +126,7 @@ def check_abstention(abstention_label: Hashable, truth: NDArray) -> None:
         )
 
 
-def _gap_of(
-    stratum: Stratum, truth: NDArray[np.int64], guess: NDArray[np.int64], groups: Groups
-) -> float:
+def _gap_of(stratum: Stratum, truth: NDArray, guess: NDArray, groups: Groups) -> float:
     success = stratum.successes[truth, guess]
     rows = success | stratum.failures[truth, guess]
     sizes = np.bincount(groups.codes[rows], minlength=len(groups.labels))
@@ -205,6 +201,6 @@ def answered(
     groups = sensitive_features
     if groups is not None:
         if len(np.asarray(groups, dtype=object)) != len(truth):
-            raise ValueError(f"sensitive_features must have {len(truth)} values, one per row.")
+            raise ValueError(f"sensitive_features must have one value per row: {len(truth)}.")
         groups = _safe_indexing(groups, kept)
     return AnsweredRows(_safe_indexing(y_true, kept), _safe_indexing(y_pred, kept), groups)

@@ -167,7 +167,7 @@ def check_steps(model: Any) -> None:
     leaves = list(unwrap(model).leaves())
     refuse_charging(leaves)
     for name, step in leaves:
-        if learns_from_rows(step) and not isinstance(step, FrozenEstimator):
+        if learns_from_rows(step) and type(step) is not FrozenEstimator:
             raise ValueError(
                 f"Step {name!r} ({kind_of(step)}) learned from rows without noise, so the "
                 "search would not be private. Use declared bounds and categories (PublicScaler, "

@@ -90,7 +90,7 @@ def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
         )
     deployed = unwrap(search)
     own = next((s for s in deployed.searches if charges_privacy(s)), None)
-    if own is not None:
+    if own is not None and all(map(charges_privacy, deployed.searches)):
         said, stated = "The search was made without noise: nothing is private.", own.privacy_
         if stated is not None and stated.is_void:
             said = f"Nothing is promised: {stated.assumptions[0]}."

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skfairdp.figures import significant_up
 from skfairdp.model_selection.frontier import directions, measured, refuse_absent
 
 INTRO = (
@@ -142,7 +143,7 @@ def _texts(frame: pd.DataFrame, name: str | None) -> list[str]:
 def _distinct(names: Sequence[str], frame: pd.DataFrame) -> list[str]:
     """Tell models of one name apart: by epsilon, and where that is the same, by number."""
     found = pd.Series(names)
-    epsilons = ["∞" if np.isposinf(e) else f"{e:.4g}" for e in frame["epsilon"].astype(float)]
+    epsilons = [significant_up(e, 4) for e in frame["epsilon"].astype(float)]
     with_epsilon = found + ", ε " + pd.Series(epsilons)
     found = found.where(~found.duplicated(keep=False), with_epsilon)
     number = " (" + (found.groupby(found).cumcount() + 1).astype(str) + ")"
@@ -153,12 +154,8 @@ def _names(
     frame: pd.DataFrame, figures: Sequence[str], label: str | None, paths: str | None
 ) -> list[str]:
     """Name of each model: its label, and whatever else tells it from the others."""
-    others = [
-        name
-        for name in frame.columns
-        if name not in (*figures, label, paths, "rank")
-        and 1 < frame[name].astype(str).nunique() <= 20
-    ]
+    others = [name for name in frame.columns if name not in (*figures, label, paths, "rank")]
+    others = [name for name in others if 1 < frame[name].astype(str).nunique() <= 20]
     names = []
     for i, (_, row) in enumerate(frame.iterrows(), 1):
         parts = [] if label is None else [str(row[label])]

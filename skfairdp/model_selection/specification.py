@@ -189,11 +189,9 @@ def specify(
 def _points(
     estimator: Any, candidates: Mapping[str, Sequence[Any]] | Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    grid = (
-        [candidates]
-        if isinstance(candidates, Mapping)
-        else [{key: [value] for key, value in point.items()} for point in candidates]
-    )
+    grid: list[Any] = [candidates]
+    if not isinstance(candidates, Mapping):
+        grid = [{key: [value] for key, value in point.items()} for point in candidates]
     if not grid:
         raise ValueError("'candidates' is empty: name at least one point, e.g. [{}].")
     check_distributions(estimator, grid)
@@ -205,11 +203,22 @@ def _firsts(estimator: Any, points: list[dict[str, Any]]) -> list[int]:
     if not isinstance(final_of(estimator), FairPathClassifier):
         return list(range(len(points)))
 
-    def rest(point: dict[str, Any]) -> str:
-        return repr(sorted(e for e in point.items() if e[0].rsplit("__", 1)[-1] != "tolerance"))
+    def rest(point: dict[str, Any]) -> list[tuple[str, Any]]:
+        named = (name for name in sorted(point) if name.rsplit("__", 1)[-1] != "tolerance")
+        return [(name, point[name]) for name in named]
 
-    texts = list(map(rest, points))
-    return list(map(texts.index, texts))
+    rests = list(map(rest, points))
+    return [next(i for i, other in enumerate(rests) if _same(own, other)) for own in rests]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two settings surely are: of two nets, what they print does not tell."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    plain = one is None or isinstance(one, bool | int | float | str)
+    return one is other or (plain and bool(one == other))
 
 
 def _at(fitted: Any, asked: Any) -> Any:

@@ -169,14 +169,13 @@ class Specification:
         price = self.epsilon / n
         for attempt in self.attempts:
             strata = get_notion(attempt.claim.notion).strata(final_of(attempt.model).classes_)
-            cells = noisy_cells(strata, attempt.noisy_counts.sum(axis=-1))
-            bounds = (
-                private_gap_upper_bound(cells, price, confidence_level=level),
-                private_gap_lower_bound(cells, price, confidence_level=level),
-            )
-            verdict = verdict_on(*bounds, self.tolerance)
+            counts = attempt.noisy_counts
+            cells = noisy_cells(strata, counts.sum(axis=-1), counts.shape[-1])
+            upper = private_gap_upper_bound(cells, price, confidence_level=level)
+            lower = private_gap_lower_bound(cells, price, confidence_level=level)
             stated = attempt.claim.bound, attempt.lower, attempt.verdict
-            if stated != (*bounds, verdict) or not attempt.certificate.verify(attempt.model):
+            found = upper, lower, verdict_on(upper, lower, self.tolerance)
+            if stated != found or not attempt.certificate.verify(attempt.model):
                 return False
         finals = [final_of(attempt.model) for attempt in self.attempts]
         # Points of one path are one fit, and share its released tables.
@@ -249,14 +248,14 @@ def attempt_of(
     price, level, (notion,) = terms.count_epsilon, terms.level_of_one_claim, terms.notions
     final = final_of(model)
     noisy = noisy_table(model, held, price, source, with_scores=objective == "auc")
-    flat = noisy.sum(axis=-1)
+    flat, bins = noisy.sum(axis=-1), noisy.shape[-1]  # each count now holds a noise of every bin
     score, _ = score_of(noisy, objective, notion, final.classes_, tolerance=None)
     strata = notion.strata(final.classes_)
     classes = np.asarray(final.classes_).tolist()
     rests_on = tuple(holdout_assumptions(terms, held.groups, True, ANSWERS_ASSUMED, classes))
     # Sizes are private: of the first table nothing is read.
-    claim = noisy_claim(notion, strata, flat, flat, held.groups.labels, terms, rests_on)
-    cells = noisy_cells(strata, flat)
+    claim = noisy_claim((notion, strata), flat, flat, held.groups.labels, terms, rests_on, bins)
+    cells = noisy_cells(strata, flat, bins)
     lower = private_gap_lower_bound(cells, price, confidence_level=level)
     final._state(privacy)  # what its rows have spent, not this fit alone
     return Attempt(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class FileStore:
 
     def __init__(self, path: str | os.PathLike[str], document: Document | None = None) -> None:
         self._path = Path(path).expanduser().absolute()
-        with closing(self._open(new=document is not None)) as connection:
+        with self._opened(new=document is not None) as connection:
             connection.execute("BEGIN" if document is None else "BEGIN IMMEDIATE")
             mark = connection.execute("PRAGMA application_id").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -62,24 +62,24 @@ class FileStore:
                 connection.execute("INSERT INTO state VALUES (1, ?)", (json.dumps(document),))
             connection.execute("COMMIT")
 
-    def _open(self, *, new: bool = False) -> sqlite3.Connection:
+    @contextmanager
+    def _opened(self, *, new: bool = False) -> Iterator[sqlite3.Connection]:
         if not (new or self._path.is_file()):
             raise MonitorError(f"There is no monitor's file {str(self._path)!r}.")
-        try:
-            # Transactions are begun and ended by hand.
-            connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
+        with ExitStack() as stack:
             try:
+                # Transactions are begun and ended by hand.
+                connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
+                stack.enter_context(closing(connection))
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            except BaseException:
-                connection.close()
-                raise
-        except sqlite3.Error as error:
-            raise MonitorError(f"The file {str(self._path)!r} cannot be used: {error}.") from error
-        return connection
+            except sqlite3.Error as error:
+                said = f"The file {str(self._path)!r} cannot be used: {error}."
+                raise MonitorError(said) from error
+            yield connection
 
     def read(self) -> Document:
-        with closing(self._open()) as connection:
+        with self._opened() as connection:
             return self._document(connection)
 
     def _document(self, connection: sqlite3.Connection) -> Document:
@@ -93,19 +93,18 @@ class FileStore:
         return document
 
     def change(self, change: Change) -> Document:
-        with closing(self._open()) as connection:
+        with self._opened() as connection:
             connection.execute("BEGIN IMMEDIATE")
             document = self._document(connection)
             line = change(document)
-            connection.execute(
-                "UPDATE state SET text = ?", (json.dumps(document, allow_nan=False),)
-            )
+            text = json.dumps(document, allow_nan=False)
+            connection.execute("UPDATE state SET text = ?", (text,))
             if line is not None:
                 connection.execute("INSERT INTO history (text) VALUES (?)", (json.dumps(line),))
             connection.execute("COMMIT")
         return document
 
     def history(self) -> list[Document]:
-        with closing(self._open()) as connection:
+        with self._opened() as connection:
             rows = connection.execute("SELECT text FROM history ORDER BY number").fetchall()
         return [json.loads(row[0]) for row in rows]

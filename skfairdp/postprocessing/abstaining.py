@@ -160,13 +160,13 @@ class AbstainingClassifier(PrivateClassifier):
         inner.fit(X, y, **self._routed(inner, "fit", sensitive_features))
         classes = np.asarray(inner.classes_ if hasattr(inner, "classes_") else np.unique(y))
         groups = known_groups(inner, self.groups, sensitive_features, count_rows(X))
-        marker, turnstile = None, None
+        self.abstention_label_ = self.turnstile_ = None
         # Without groups every query is answered, and two truth values need no third.
         if groups is not None or self.abstention_label != "auto":
-            marker, _ = abstention_marker(classes, self.abstention_label)
+            self.abstention_label_, _ = abstention_marker(classes, self.abstention_label)
         if groups is not None:
             gate = self._new_gate(len(groups), max(len(classes), 2))
-            turnstile = Turnstile(gate, self.table)
+            self.turnstile_ = Turnstile(gate, self.table)
         elif self.table is not None:
             raise ValueError(
                 f"'table' is {str(self.table)!r}, but no groups are known, so nothing is gated or "
@@ -177,8 +177,6 @@ class AbstainingClassifier(PrivateClassifier):
                 setattr(self, name, getattr(inner, name))
         self.classes_ = classes
         self.groups_ = groups
-        self.abstention_label_ = marker
-        self.turnstile_ = turnstile
         self.estimator_ = inner
 
     def predict(self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None) -> NDArray[Any]:

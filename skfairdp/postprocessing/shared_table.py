@@ -58,27 +58,20 @@ class SharedTable:
         """Hold the file, which is made if it is `new`; refuse that of another program."""
         try:
             where = f"{self.path.as_uri()}?mode={'rwc' if new else 'rw'}"
-            with closing(
-                sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None)
-            ) as connection:
+            opened = sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None)
+            # It commits what began, or rolls it back, before it is closed.
+            with closing(opened) as connection, connection:
                 connection.execute("BEGIN IMMEDIATE")
-                try:
-                    found = "SELECT COUNT(*) FROM sqlite_master"
-                    if new and connection.execute(found).fetchone()[0] == 0:
-                        made = "CREATE TABLE tables (entry TEXT PRIMARY KEY, state TEXT)"
-                        connection.execute(made)
-                        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-                        raise TableError(
-                            f"The file {str(self.path)!r} is an SQLite data base of another "
-                            "program, not one of tables of answers. Name a file that does not "
-                            "exist yet."
-                        )
-                    yield connection
-                except BaseException:
-                    connection.execute("ROLLBACK")
-                    raise
-                connection.execute("COMMIT")
+                found = "SELECT COUNT(*) FROM sqlite_master"
+                if new and connection.execute(found).fetchone()[0] == 0:
+                    connection.execute("CREATE TABLE tables (entry TEXT PRIMARY KEY, state TEXT)")
+                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+                    raise TableError(
+                        f"The file {str(self.path)!r} is an SQLite data base of another program, "
+                        "not one of tables of answers. Name a file that does not exist yet."
+                    )
+                yield connection
         except sqlite3.DatabaseError as error:
             raise TableError(
                 f"The table of answers in {str(self.path)!r} cannot be used: {error}. Its folder "

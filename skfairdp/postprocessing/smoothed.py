@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from scipy.special import erf
 from sklearn.base import clone
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
@@ -21,7 +20,6 @@ from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.labels import encode_labels
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
 from skfairdp.postprocessing.group_models import group_parts, parallel_privacy, refuse_unfit
 from skfairdp.postprocessing.passing_groups import fit_parameters
@@ -31,7 +29,6 @@ from skfairdp.postprocessing.smooth_models import (
     refuse_unreadable,
     smooth_model,
 )
-from skfairdp.rows import check_features, check_rows
 
 
 class SmoothedClassifier(PrivateClassifier):
@@ -168,10 +165,7 @@ class SmoothedClassifier(PrivateClassifier):
                 "'group_sizes' is for training='per_group'; declare sizes to 'estimator' itself."
             )
         declared = getattr(self.estimator, "classes", None)
-        checked, labels = check_rows(
-            self, X, y, allow_nd=self._takes_images, labels_declared=declared is not None
-        )
-        classes, codes = encode_labels(labels, declared, multiclass=False)
+        checked, classes, codes = self._rows_of_fit(X, y, declared)
         seed = self._randomness()[0]
         if self.training == "per_group":
             self._fit_per_group(checked, codes, sensitive_features, seed, declared is not None)
@@ -256,10 +250,6 @@ class SmoothedClassifier(PrivateClassifier):
         positive = self._smoothed(X, self.model_)
         cut = row_uniforms(X, self.key_) if self.decision == "draw" else 0.5
         return self.classes_[(positive > cut).astype(np.int64)]
-
-    def _features(self, X: ArrayLike) -> np.ndarray:
-        check_is_fitted(self)
-        return check_features(self, X, allow_nd=self._takes_images)
 
     def _smoothed(self, X: np.ndarray, model: SmoothModel) -> np.ndarray:
         # The same draws for every call, and for the models of all groups.

@@ -141,14 +141,12 @@ class PublicEncoder(DeclaredTransformer):
         check_is_fitted(self, "n_features_in_")
         names = _check_feature_names_in(self, input_features)
         named = hasattr(self, "feature_names_in_")
-        return np.array(
-            [
-                name if output is None else f"{name}_{output}"
-                for position, name in enumerate(names)
-                for output in self._outputs(name if named else position)
-            ],
-            dtype=object,
-        )
+        found = [
+            name if output is None else f"{name}_{output}"
+            for position, name in enumerate(names)
+            for output in self._outputs(name if named else position)
+        ]
+        return np.array(found, dtype=object)
 
     def _outputs(self, name: Hashable) -> list[Hashable | None]:
         """Categories that get an output column; ``[None]`` for a column passed through."""

@@ -140,14 +140,8 @@ class PrivacyGuarantee:
         >>> PrivacyGuarantee.void("the noise was reproducible").epsilon
         inf
         """
-        return cls(
-            epsilon=math.inf,
-            delta=delta,
-            adjacency=adjacency,
-            protects=protects,
-            event=events.NonPrivateDpEvent(),
-            assumptions=reasons,
-        )
+        event = events.NonPrivateDpEvent()
+        return cls(math.inf, delta, adjacency, protects, event=event, assumptions=reasons)
 
     @property
     def is_void(self) -> bool:

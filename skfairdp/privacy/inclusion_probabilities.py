@@ -95,10 +95,8 @@ class SamplingRates:
     def group_sizes(self) -> dict[Any, int]:
         """Records of each group that are used, on average, if the counts are right; >= 1."""
         expected = (np.asarray(self.counts) * np.asarray(self.rates)).sum(axis=1)
-        return {
-            group: max(1, round(float(size)))
-            for group, size in zip(self.groups, expected, strict=True)
-        }
+        sizes = (max(1, round(float(size))) for size in expected)
+        return dict(zip(self.groups, sizes, strict=True))
 
     @property
     def total(self) -> int:

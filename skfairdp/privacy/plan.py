@@ -337,12 +337,8 @@ class Plan:
                 f"this net has {n_parameters:,} parameters. Use a smaller net, or "
                 "exact_noise=False."
             )
-        least = min(
-            block.multiplier(cell)
-            for segment in self.segments
-            for block in segment.blocks
-            for cell in range(len(self.cells))
-        )
+        blocks = [block for segment in self.segments for block in segment.blocks]
+        least = min(block.multiplier(cell) for block in blocks for cell in range(len(self.cells)))
         if least < LEAST_MULTIPLIER:
             raise ValueError(
                 f"exact_noise=True is proved for noise multipliers from {LEAST_MULTIPLIER}; got "
@@ -367,11 +363,9 @@ class Plan:
     @property
     def noiseless(self) -> bool:
         """True when nothing is protected (``epsilon=inf``)."""
-        return any(
-            segment.steps > 0 and segment.multiplier(cell) == 0.0
-            for segment in self.segments
-            for cell in range(len(self.cells))
-        ) or any(released.scale == 0.0 for released in self.sums)
+        cells, taken = range(len(self.cells)), [s for s in self.segments if s.steps > 0]
+        bare = any(segment.multiplier(cell) == 0.0 for segment in taken for cell in cells)
+        return bare or any(released.scale == 0.0 for released in self.sums)
 
 
 def _check(name: str, value: object, allowed: Number) -> None:

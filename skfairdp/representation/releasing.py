@@ -41,7 +41,7 @@ NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predi
 
 @dataclass
 class ReleaseCount:
-    """How often a fitted object has released; it holds three numbers and no row."""
+    """How often a fitted object has released, and who was told; it holds no row."""
 
     fresh: int = 0  # Releases with noise of their own: calls without ids
     # Whether there was a call with ids. All of them together are one release of each distinct row
@@ -49,6 +49,9 @@ class ReleaseCount:
     remembered: bool = False
     # Whether noise of any release could be repeated, and protects no person
     reproducible: bool = field(default=False, repr=False)
+    # Files and data sets of the ledgers that calls with ids were charged to: another one is about
+    # other people
+    charged: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
 
     @property
     def total(self) -> int:
@@ -195,7 +198,8 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
             streams = self.memory_.streams(ids, X, encoder_digest, self.randomizer_.identity)
         charge: AbstractContextManager[None] = nullcontext()
         ledger = as_ledger(self.ledger)
-        if ledger is not None and (streams is None or not self.releases_.remembered):
+        book = None if ledger is None else (str(ledger.path), ledger.data_set)
+        if ledger is not None and (streams is None or book not in self.releases_.charged):
             noiseless = math.isinf(self.randomizer_.epsilon)
             void = PrivacyGuarantee.void("a release without noise (epsilon=inf)", **_KIND)
             stated = void if noiseless else self._stated(1)
@@ -210,6 +214,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
                 yield fresh
             else:
                 self.releases_.remembered = True
+                self.releases_.charged |= {book} if book else set()
                 yield streams
 
     def _stated(self, n_releases: int) -> PrivacyGuarantee:

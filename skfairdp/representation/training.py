@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,15 +71,6 @@ class Task:
         loss = VariationalLoss(prepared.module, channel, self.types, weights, self.n_groups)
         loss = loss.to(next(prepared.module.parameters()))
         return replace(prepared, module=loss, flat=flatten(loss))
-
-    def draws(self, prepared: PreparedNet, noise: NoiseSource) -> AbstractContextManager[Any]:
-        """Where the draws of the networks come from in training."""
-        loss: Any = prepared.module
-        loss.channel.eval()  # has draws of its own
-        width = self.n_features + self.n_groups + self.n_classes
-        draws = own_draws(loss, (width,), noise.masks)
-        loss.channel.train()
-        return draws
 
     def rows(self, X: np.ndarray, groups: np.ndarray | None, labels: np.ndarray) -> np.ndarray:
         """Put features, one-hot groups and one-hot classes (none where negative) side by side."""
@@ -218,12 +209,13 @@ def fit_networks(
     seed, noise = encoder._randomness()
     n = len(X) if persons is None else persons.count
     plan = training_plan(encoder, n) if encoder.train_privately else None
-    sets = {"classes": encoder.classes is not None, "groups": groups is not None}
-    stated = training_promise(plan, noise, protects=encoder._unit, **sets)
+    stated = training_promise(encoder, plan, noise, groups=groups is not None)
     prepared = task.prepare(seed)
-    draws = task.draws(prepared, noise)
-    rows = task.rows(X, None if groups is None else groups.codes, labels)
     loss: Any = prepared.module
+    rows = task.rows(X, None if groups is None else groups.codes, labels)
+    loss.channel.eval()  # has draws of its own
+    draws = own_draws(loss, rows.shape[1:], noise.masks)
+    loss.channel.train()
     if plan is not None:
         # Refuses what `descend_privately` could not do; no entry of the rows is read.
         refuse_unstable_rows(loss, rows.shape[1:])

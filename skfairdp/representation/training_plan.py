@@ -37,12 +37,13 @@ def training_plan(encoder: Any, n: int) -> Plan:
 
 
 def training_promise(
-    plan: Plan | None, noise: NoiseSource, *, classes: bool, groups: bool, protects: str
+    encoder: Any, plan: Plan | None, noise: NoiseSource, *, groups: bool
 ) -> PrivacyGuarantee:
     """State what training promises to the training rows: void where that is nothing.
 
     `groups`: whether there are groups; their set is taken from the rows.
     """
+    protects = encoder._unit
     if plan is None:
         return PrivacyGuarantee.void(RAW)
     if noise.reproducible:
@@ -52,7 +53,7 @@ def training_promise(
         protects=protects,
         assumptions=of_training(
             noise_text(noise),
-            labels=classes,
+            labels=encoder.classes is not None,
             groups=False if groups else None,
             what="rows reach the networks",
             persons=protects == "person",

@@ -19,6 +19,7 @@ import skfairdp
 from skfairdp.engine import exact_products, inference
 from skfairdp.engine.inference import outputs, outputs_by_row
 from skfairdp.engine.modules import MLP
+from skfairdp.model_selection import specify
 from tests.attacks.test_rows_apart import turned
 
 LINEAR = nn.functional.linear
@@ -163,3 +164,37 @@ def test_a_score_does_not_depend_on_how_many_are_scored(estimator):
     for kept in (1, 2, 3, 7, 64, 299, 300):
         assert np.array_equal(estimator.decision_function(X[:kept]), want[:kept])
         assert np.array_equal(estimator.decision_function(X[-kept:]), want[-kept:])
+
+
+def test_candidates_that_print_alike_are_all_trained():
+    nets = [skfairdp.default_net().set_params(module__hidden_sizes=(), lr=r) for r in (0.01, 0.5)]
+    rng = np.random.default_rng(0)
+    groups, X = rng.integers(0, 2, 600), rng.normal(size=(600, 1))
+    points = [{"net": net, "tolerance": t} for net in nets for t in (0.8, 0.9)]
+    answer = specify(
+        skfairdp.FairPathClassifier(max_epochs=1), points, X, X[:, 0] > 0, tolerance=0.8,
+        sensitive_features=groups, epsilon=50.0, delta=1e-4,
+    )  # fmt: skip
+    told = [attempt.parameters["net"].lr for attempt in answer.attempts]
+    assert told == [attempt.model.net.lr for attempt in answer.attempts] == [0.01, 0.01, 0.5, 0.5]
+    modules = [attempt.model.module_ for attempt in answer.attempts]
+    assert [module is modules[0] for module in modules] == [True, True, False, False]
+    assert answer.verify()
+
+
+@pytest.mark.parametrize("objective", ["accuracy", "auc"])
+def test_a_specification_counts_the_noise_of_every_bin(objective):
+    """Counts by bins of the score were added up, and read as if they held one noise."""
+    rng = np.random.default_rng(0)
+    groups, X = rng.integers(0, 2, 600), rng.normal(size=(600, 1))
+    y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+    answer = specify(
+        skfairdp.DPSGDClassifier(max_epochs=1), [{}], X, y, sensitive_features=groups,
+        epsilon=2.0, tolerance=0.1, delta=1e-4, objective=objective,
+    )  # fmt: skip
+    (attempt,) = answer.attempts
+    bins = attempt.noisy_counts.shape[-1]
+    assert bins == (1 if objective == "accuracy" else 20)
+    assert attempt.claim.derivation.values["terms"] == ((2 * bins, 2 * bins),)
+    assert answer.verify()
+    assert not attempt.certificate.examine().wrong

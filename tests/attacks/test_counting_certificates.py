@@ -15,7 +15,8 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
-from skfairdp import PrivacyLedger, certify
+from skfairdp import DPSGDClassifier, PrivacyLedger, certify
+from skfairdp.datasets import ParquetRows
 from skfairdp.privacy.ledger.row_digests import row_set_digest
 
 RNG = np.random.default_rng(0)
@@ -123,3 +124,22 @@ def test_a_count_by_name_would_be_found(ledger, monkeypatch):
     monkeypatch.setattr(PrivacyLedger, "reserve", by_name)
     with pytest.raises(AssertionError):
         test_the_same_rows_count_on_under_another_name_and_in_another_order(ledger)
+
+
+def test_rows_that_are_read_in_parts_are_known_again(ledger):
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    columns = {f"x{j}": X[:, j].astype(np.float32) for j in range(3)}
+    table = pa.table(columns | {"group": GROUPS})
+    given = {"features": [*columns], "sensitive": "group"}
+    held, others = (ParquetRows(table[part], **given) for part in (slice(100, 300), slice(100)))
+    model = DPSGDClassifier(max_epochs=1, delta=1e-3).fit(others[:], Y[:100])
+
+    def count(book, rows):
+        claim = certify(model, rows, ledger=book).fairness[0]
+        (text,) = (t for t in claim.assumptions if t.startswith("This is certificate number"))
+        return int(text.split()[4])
+
+    assert number(ledger) == 1
+    assert count(ledger.on("another name"), held) == 2
+    assert count(ledger, others) == 1
+    assert count(ledger, held) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import shutil
 import sqlite3
@@ -29,6 +30,7 @@ from skfairdp import (
 )
 from skfairdp.exceptions import BudgetExceededError, LedgerError
 from skfairdp.preprocessing import PublicScaler
+from skfairdp.representation import LaplaceTransformer
 from tests.common.roster import FAST, people
 from tests.privacy.ledger.statements import ledger_in, pure, spend, stated
 from tests.privacy.ledger.test_file import ended
@@ -481,3 +483,16 @@ def test_a_fit_that_breaks_off_says_once_what_stays_charged(tmp_path, monkeypatc
     (note,) = plain.value.__notes__
     assert re.match(r"Count ε = 0\.9\d+ as spent on these rows: .* no ledger was named\.", note)
     assert not hasattr(early.value, "__notes__")
+
+
+def test_every_ledger_is_told_of_releases_that_repeat(tmp_path) -> None:
+    """Releases by id are charged once: to each data set whose people they are about."""
+    rows, first = np.zeros((3, 2)), ledger_in(tmp_path)
+    second, model = first.on("others"), LaplaceTransformer(epsilon=1.0).fit(np.zeros((3, 2)))
+    for book in (None, first, first, second, PrivacyLedger(first.path, "others"), first):
+        model.set_params(ledger=book).transform(rows, ids=["a", "b", "c"])
+    assert [[total.epsilon for total in book.totals()] for book in (first, second)] == [[1.0]] * 2
+    assert model.releases_.total == 1
+    model.memory_.export_key = True
+    pickle.loads(pickle.dumps(model)).transform(rows, ids=["a", "b", "c"])
+    assert [len(first), len(second)] == [1, 1]

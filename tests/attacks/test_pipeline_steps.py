@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.special
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
@@ -38,7 +38,7 @@ from sklearn.preprocessing import (
 from skfairdp import DPSGDClassifier, certify
 from skfairdp.certificate import unwrap
 from skfairdp.certificate.code import is_elementwise
-from skfairdp.model_selection import PrivateSearchCV
+from skfairdp.model_selection import PrivateSearchCV, search_cost
 from tests.certificate.fakes import ThresholdClassifier
 
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -184,6 +184,38 @@ def test_functions_inside_stateless_steps_count_too() -> None:
         assert certify(model).privacy.is_void is void
 
 
+@pytest.mark.parametrize("known", [54, 53])
+def test_the_density_of_rows_decides_nothing_that_a_certificate_passes_over(known: int) -> None:
+    """One record more of a declared category, and the columns were joined as a dense table."""
+    words = np.where(np.arange(60) < known, "abc"[0], "?").astype(object)[:, None]
+    encoder = OneHotEncoder(categories=[["a", "b", "c"]], handle_unknown="ignore")
+    dense = clone(encoder).set_params(sparse_output=False)
+    for step, threshold, void in ((encoder, 0.3, True), (encoder, 0, False), (dense, 0.3, False)):
+        joined = ColumnTransformer([("words", step, [0])], sparse_threshold=threshold)
+        model = make_pipeline(joined, DPSGDClassifier(max_epochs=1, delta=1e-3)).fit(words, Y)
+        assert not threshold or step is dense or joined.sparse_output_ is (known < 54)
+        stated = certify(model).privacy
+        assert stated.is_void is void
+        assert not void or "set sparse_threshold=0" in stated.assumptions[0]
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0])
+def test_that_rows_passed_on_are_dense_is_assumed_where_it_matters(threshold: float) -> None:
+    """Of sparse rows, the number of entries decides whether the table that comes out is dense."""
+    columns = ColumnTransformer([("all", "passthrough", [0, 1])], sparse_threshold=threshold)
+    model = make_pipeline(columns, DPSGDClassifier(max_epochs=1, delta=1e-3))
+    rows = np.column_stack([np.arange(60) < 40, np.ones(60)]).astype(float)
+    dense = certify(model.fit(rows, Y)).privacy
+    assert not dense.is_void
+    assert ("were fitted were dense" in " ".join(dense.assumptions)) is (threshold > 0)
+    named = certify(
+        clone(model)
+        .set_params(columntransformer__transformers=[("all", "passthrough", ["a", "b"])])
+        .fit(pd.DataFrame(rows, columns=["a", "b"]), Y)
+    ).privacy
+    assert "were fitted were dense" not in " ".join(named.assumptions)
+
+
 class Wrapper(TransformerMixin, BaseEstimator):
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
@@ -254,6 +286,19 @@ def test_a_private_search_refuses_steps_with_functions_of_the_rows() -> None:
     )
     with pytest.raises(ValueError, match="columns chosen by a function"):
         search.fit(X, Y)
+
+
+def test_a_search_around_a_private_one_promises_nothing() -> None:
+    inner = PrivateSearchCV(
+        DPSGDClassifier(max_epochs=1), {"max_grad_norm": [1.0]}, n_iter=1, delta=1e-3
+    )
+    search = GridSearchCV(inner, {"holdout_fraction": [0.2, 0.4]}, cv=2).fit(X, Y)
+    for model in (search, FrozenEstimator(search), make_pipeline(Normalizer(), search).fit(X, Y)):
+        stated = certify(model).privacy
+        assert stated.is_void
+        assert "scores of its training rows without noise" in stated.assumptions[0]
+    assert search_cost(search).privacy.is_void
+    assert not certify(search.best_estimator_).privacy.is_void
 
 
 def test_a_selector_that_is_left_out_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,7 +268,7 @@ def float32_accumulation(monkeypatch) -> None:
             weight.copy_(torch.mm(scaled.t(), value.float()))
 
     monkeypatch.setattr(FusedClipper, "_weighted_sum", in_float32)
-    monkeypatch.setattr(sums_module, "rows_of", lambda segment: 1 << 17)
+    monkeypatch.setattr(sums_module, "rows_of", lambda *_: 1 << 17)
 
 
 def test_float32_accumulation_would_be_seen(monkeypatch):

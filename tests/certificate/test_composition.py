@@ -46,7 +46,9 @@ def pipeline(*steps, rows: Rows):
         None,
         SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True),
         FeatureUnion([("one", Doubler()), ("two", "drop")]),
-        ColumnTransformer([("one", Normalizer(), [0, 1])], remainder="passthrough"),
+        ColumnTransformer(
+            [("one", Normalizer(), [0, 1])], remainder="passthrough", sparse_threshold=0
+        ),
         Pipeline([("inner", Doubler()), ("last", Normalizer())]),
     ],
     ids=str,

@@ -36,9 +36,7 @@ def draw_bounds(
     for row, claim in enumerate(fairness):
         _draw_claim(ax, row, claim, labelled=row == 0)
     if threshold is not None:
-        ax.axvline(
-            threshold, color="#b3261e", linestyle="--", label=f"threshold {as_given(threshold)}"
-        )
+        ax.axvline(threshold, color="#b3261e", ls="--", label=f"threshold {as_given(threshold)}")
     names = [f"{c.notion.replace('_', ' ')}\n({_scope(c)})" for c in fairness]
     ax.set_yticks(range(len(fairness)), names)
     ax.set_ylim(len(fairness) - 0.4, -0.6)

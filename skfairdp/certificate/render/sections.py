@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
@@ -18,7 +18,7 @@ from skfairdp.certificate.render.record_sections import Watch, check_watch, of_l
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.derivation import DEPLOYED
-from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
+from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.figures import as_given, epsilon_text, factor_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -48,7 +48,6 @@ def certificate_sections(
     template: str = PLAIN,
 ) -> tuple[Section, ...]:
     """Collect what a certificate says, a summary first; arguments as of `Certificate.to_html`."""
-    privacy, fairness = claims.privacy, claims.fairness
     facts = claims.facts
     if ledger is not None:
         fits = f"fits in the ledger below: {len(ledger.entries())}"
@@ -61,17 +60,17 @@ def certificate_sections(
             (claims.sentence, _key_figures(claims), *(about if facts else [])),
             tuple(part for part in summary if part.elements),
         ),
-        _privacy(privacy),
+        _privacy(claims.privacy),
         fairness_section(claims),
         Section("Coverage", (tuple(coverage(claims)),), extra=True),
-        Section("What this rests on", (), tuple(_assumptions(privacy, fairness))),
-        Section("What is not claimed", (tuple(_not_claimed(privacy, fairness)),), extra=True),
+        Section("What this rests on", (), tuple(_assumptions(claims))),
+        Section("What is not claimed", (tuple(_not_claimed(claims)),), extra=True),
         _model(claims),
     ]
     if ledger is not None:
         found.append(of_ledger(ledger))
     if monitor is not None:
-        check_watch(monitor, fairness)
+        check_watch(monitor, claims.fairness)
         found.append(of_monitor(monitor))
     kept = [section for section in found if section.elements or section.parts]
     return arranged(kept, template, facts)
@@ -159,10 +158,9 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
     return Section("Privacy", (meaning, Table(f"Privacy of {protected.subject}", facts)))
 
 
-def _assumptions(
-    privacy: PrivacyGuarantee | None, fairness: Sequence[FairnessGuarantee]
-) -> Iterator[Section]:
+def _assumptions(claims: Claims) -> Iterator[Section]:
     """Each text once per kind of claim."""
+    privacy, fairness = claims.privacy, claims.fairness
     if privacy is not None and privacy.assumptions:
         title = "Why there is no privacy claim" if privacy.is_void else "Privacy assumes"
         yield Section(title, (privacy.assumptions,))
@@ -190,10 +188,9 @@ def _model(claims: Claims) -> Section:
     return Section("Which model", (Table("The certified model", facts),), (check,))
 
 
-def _not_claimed(
-    privacy: PrivacyGuarantee | None, fairness: Sequence[FairnessGuarantee]
-) -> Iterator[str]:
+def _not_claimed(claims: Claims) -> Iterator[str]:
     """What a reader might think the claims say, and they don't."""
+    privacy, fairness = claims.privacy, claims.fairness
     if privacy is None or privacy.is_void:
         yield "Privacy: nothing is promised to the people in the training data."
     else:

@@ -167,7 +167,7 @@ def _cells(successes: ArrayLike, trials: ArrayLike) -> tuple[NDArray, NDArray]:
     rows = np.asarray(trials, dtype=np.float64)
     if hit.shape != rows.shape or hit.ndim == 0:
         raise ValueError(
-            f"successes {hit.shape} and trials {rows.shape} must be of one shape, groups last."
+            f"shapes {hit.shape} of successes and {rows.shape} of trials must be one, groups last."
         )
     if hit.shape[-1] < 2:
         raise ValueError(f"A difference needs at least 2 groups, got {hit.shape[-1]}.")

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE
 from skfairdp.engine.exact_products import exact_matmul
@@ -23,12 +22,10 @@ from skfairdp.engine.moment_sums import (
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
 from skfairdp.inprocessing.grouped import SizedByGroup
-from skfairdp.labels import encode_labels
 from skfairdp.parameters import NORM, PROBABILITY, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan
 from skfairdp.privacy.sizes import Sizes
-from skfairdp.rows import check_features, check_rows
 
 
 class FunctionalMechanismClassifier(SizedByGroup):
@@ -145,8 +142,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         self._check_settings()
-        X, y = check_rows(self, X, y, labels_declared=self.classes is not None)
-        classes, labels = encode_labels(y, self.classes, multiclass=False)
+        X, classes, labels = self._rows_of_fit(X, y, self.classes)
         bounded = BoundedRows.declared(
             self.feature_bounds,
             X.shape[1],
@@ -267,8 +263,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the logit of the second class, for rows clipped to the declared bounds."""
-        check_is_fitted(self)
-        return exact_matmul(self.rows_.transform(check_features(self, X)), self.theta_)
+        return exact_matmul(self.rows_.transform(self._features(X)), self.theta_)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         positive = expit(self.decision_function(X))

@@ -81,9 +81,7 @@ def estimated(
     return MutualInformation(value, method, "nats", reason, n_rows, unclipped).to(units)
 
 
-def contingency(
-    left: NDArray[np.int64], right: NDArray[np.int64], n_right: int
-) -> NDArray[np.int64]:
+def contingency(left: NDArray[np.int64], right: NDArray[np.int64], n_right: int) -> NDArray:
     """Counts of each pair of codes, shape (n_left, n_right)."""
     return np.bincount(left * n_right + right, minlength=(int(left.max()) + 1) * n_right).reshape(
         -1, n_right
@@ -204,9 +202,7 @@ def other_numbers(s: ArrayLike, n_rows: int) -> NDArray[np.float64]:
     return numbers
 
 
-def _ross(
-    points: NDArray[np.float64], tree: cKDTree, codes: NDArray[np.int64], n_neighbors: int
-) -> float:
+def _ross(points: NDArray[np.float64], tree: cKDTree, codes: NDArray, n_neighbors: int) -> float:
     counts = np.bincount(codes)
     radius = np.empty(len(points))
     for code in np.unique(codes):
@@ -240,9 +236,7 @@ def _kraskov(
     )
 
 
-def _within(
-    tree: cKDTree, points: NDArray[np.float64], radius: NDArray[np.float64]
-) -> NDArray[np.int64]:
+def _within(tree: cKDTree, points: NDArray[np.float64], radius: NDArray[np.float64]) -> NDArray:
     """Points no farther than `radius` from each, itself included."""
     return tree.query_ball_point(points, radius, p=np.inf, return_length=True)
 

@@ -86,13 +86,8 @@ def mine(
     >>> mine(s[:, None] * 2.0, s, iterations=300, units="bits", random_state=0).value > 0.8
     True
     """
-    check_arguments(
-        locals(),
-        iterations=COUNT,
-        batch_size=COUNT,
-        averaging_rate=PROBABILITY,
-        learning_rate=POSITIVE,
-    )
+    check_arguments(locals(), iterations=COUNT, batch_size=COUNT, averaging_rate=PROBABILITY)
+    check_arguments(locals(), learning_rate=POSITIVE)
     rows = standardised(numeric_rows(Z))
     others = _other_side(s, len(rows), continuous_s)
     if len(rows) < 20:

@@ -123,11 +123,8 @@ def _solve(problem: _Problem) -> float:
 
 def _largest_epsilon(problem: _Problem, multiplier: float) -> float:
     plan = problem.make_plan(multiplier)
-    per_cell = events(plan)
-    return max(
-        event_epsilon(per_cell[cell], problem.delta, problem.adjacency)
-        for cell in undominated_cells(plan)
-    )
+    per_cell, cells = events(plan), undominated_cells(plan)
+    return max(event_epsilon(per_cell[cell], problem.delta, problem.adjacency) for cell in cells)
 
 
 def _refuse_impossible(problem: _Problem) -> None:

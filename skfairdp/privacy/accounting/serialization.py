@@ -38,10 +38,8 @@ def event_to_dict(event: events.DpEvent) -> dict[str, Any]:
     kind = type(event).__name__
     if KINDS.get(kind) is not type(event):
         raise ValueError(f"cannot write a {kind}: supported events are {sorted(KINDS)}")
-    return {
-        "kind": kind,
-        **{field.name: _value(getattr(event, field.name)) for field in attr.fields(type(event))},
-    }
+    values = {field.name: _value(getattr(event, field.name)) for field in attr.fields(type(event))}
+    return {"kind": kind, **values}
 
 
 def event_from_dict(document: Mapping[str, Any]) -> events.DpEvent:

@@ -43,10 +43,7 @@ def ledger_text(data_set: str, statements: Sequence[str], entries: Sequence[Entr
     table = [HEADINGS, *map(ledger_cells, entries)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     if entries:
-        lines += [
-            "  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
-            for row in table
-        ]
+        lines += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
     return "\n".join(lines)
 
 

@@ -53,8 +53,12 @@ def row_set_digest(rows: Any, key: bytes) -> str:
     Containers, names of columns and kinds of numbers make no difference; columns in another order
     do, and so do values in another precision.
     """
+    chunks = getattr(rows, "chunks", None)  # of rows that are not in memory
+    parts = chunks() if callable(chunks) else [rows]
     each = sorted(
-        hashlib.blake2b(row, key=key, digest_size=16).digest() for row in _encoded_rows(rows)
+        hashlib.blake2b(row, key=key, digest_size=16).digest()
+        for part in parts
+        for row in _encoded_rows(part)
     )
     return hashlib.blake2b(b"".join(each), key=key, digest_size=16).hexdigest()
 

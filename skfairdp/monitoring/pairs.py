@@ -1,0 +1,5 @@
+"""Where pickles of version 0.1 look for `PairState`."""
+
+from skfairdp.monitoring.evidence import PairState
+
+__all__ = ["PairState"]
