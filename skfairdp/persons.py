@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import date
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,7 @@ class Persons:
             raise ValueError(error)
         return own
 
-    def one_row_each(
-        self, below: Callable[[NDArray[np.int64]], NDArray[np.int64]]
-    ) -> NDArray[np.int64]:
+    def one_row_each(self, below: Callable[..., NDArray[np.int64]]) -> NDArray[np.int64]:
         """Take one row of each person: row numbers, in order of the persons.
 
         `below`: draws a place for each number of rows, less than it.
@@ -63,16 +61,13 @@ class Persons:
     def same_row_each(self, person_ids: Any) -> NDArray[np.int64]:
         """Take the row of each person that a public hash of the id names, in every call."""
         ids = np.asarray(person_ids, dtype=object).ravel()[self.one_row_each(np.zeros_like)]
-        # Numbers as they are equal: 7 and 7.0 are one person.
-        texts = [str(int(each) if _kind(each) == "number" else each) for each in ids]
-        hashes = [
-            hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=_HELD_OUT).digest()
-            for text in texts
-        ]
 
         def below(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-            pairs = zip(hashes, counts.tolist(), strict=True)
-            return np.array([int.from_bytes(each) % n for each, n in pairs], dtype=np.int64)
+            # Numbers as they are equal: 7 and 7.0 are one person.
+            texts = (str(int(each) if _kind(each) == "number" else each) for each in ids)
+            words = (text.encode("utf-8", "surrogatepass") for text in texts)
+            hashes = (int.from_bytes(blake2b(each, key=_HELD_OUT).digest()) for each in words)
+            return np.array([h % n for h, n in zip(hashes, counts.tolist(), strict=True)], int)
 
         return self.one_row_each(below)
 
@@ -131,10 +126,7 @@ def warn_of_ids(X: Any, *, persons_known: bool) -> None:
     it was said whose row it is.
     """
     if issparse(X) or isinstance(X, StoredRows) or np.ndim(X) != 2:
-        raise ValueError(
-            "check_ids=True looks at the columns of a dense table in memory; 'X' is none. Leave "
-            "check_ids out."
-        )
+        raise ValueError("check_ids=True needs columns of a dense table in memory; 'X' is none.")
     if not isinstance(X, pd.DataFrame):
         X = pd.DataFrame(np.asarray(X), columns=getattr(X, "columns", None))
     repeated: list[str] = []

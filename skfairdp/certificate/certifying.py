@@ -78,9 +78,8 @@ def certify(
         Their groups, shape (n_rows,) or (n_rows, k); several columns form
         intersections. Rows with a missing value are outside the claim.
     person_ids : array-like, shape (n_rows,), optional
-        Whose row it is, where a person may have several: one row of each, which a hash of the id
-        names, is counted, for rows of one person are not independent. Rates are then weighted by
-        person.
+        Whose row it is, where a person may have several: one of each, drawn by a hash of the id, is
+        counted, for rows of one person are not independent. Rates are then weighted by person.
     notion : str, Notion or list of them, default="demographic_parity"
         What is compared: "demographic_parity", "equal_opportunity",
         "equalized_odds", "accuracy_parity". Several share the error probability, so

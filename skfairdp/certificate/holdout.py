@@ -23,17 +23,13 @@ _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes wit
 
 
 def one_row_each(X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> tuple[Any, ...]:
-    """Take one row of each person, with its label and group; several groups are refused.
-
-    Which one depends on the id and the rows of that person alone, and is the same in every call:
-    of several draws the most favourable one could be picked.
-    """
+    """Take one row of each person, with its label and group; several groups are refused."""
     n_rows = count_rows(X)
     persons = encode_persons(person_ids, n_rows)
     if sensitive_features is not None:
         groups = encode_groups(sensitive_features, n_rows=n_rows, on_missing="drop")
         groups_of_records(groups, persons)
-    drawn = persons.same_row_each(person_ids)
+    drawn = persons.same_row_each(person_ids)  # of several draws the best could be picked
     given = (X.tocsr() if hasattr(X, "tocsr") else X, y, sensitive_features)
     return tuple(part if part is None else _safe_indexing(part, drawn) for part in given)
 

@@ -48,8 +48,7 @@ class ParquetRows(StoredRows):
     ImportError
         Without pyarrow.
     ValueError
-        For files with different columns, columns that are absent or hold no numbers, a column
-        that is named twice; one that is a feature and sensitive is none.
+        For files with different columns, columns that are absent, named twice or hold no numbers.
 
     Notes
     -----
@@ -85,13 +84,11 @@ class ParquetRows(StoredRows):
         self.cache_bytes = int(cache_bytes)
         self._metadata: dict[Path, Any] = {}
         wanted = dict.fromkeys([*features, *([] if target is None else [target]), *others])
-        for kind, names in (("features", self.features), ("sensitive", others)):
-            named = [*names, target]
-            twice = next((name for name in names if named.count(name) > 1), None)
-            if twice is not None:
+        for names in (self.features, others):
+            if twice := [name for name in names if name == target or names.count(name) > 1]:
                 raise ValueError(
-                    f"The column {twice!r} is named twice by {kind!r}, or also by 'target': name "
-                    "it once. A label among the features would be told to the model."
+                    f"The column {twice[0]!r} is named twice by 'features', by 'sensitive', or by "
+                    "one of them and 'target': name it once, or a model may be told the label."
                 )
         if isinstance(source, str | Path):
             schema = self._open(Path(source), list(wanted))

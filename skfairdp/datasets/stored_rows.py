@@ -214,20 +214,18 @@ def with_columns_of(X: Any, y: Any, sensitive_features: Any) -> tuple[Any, Any]:
     refuse_malformed(X)
     if not isinstance(X, StoredRows):
         return y, sensitive_features
-    groups = X.sensitive_features
-    return (
-        _one_of(X, "target", X.target, "y", y),
-        _one_of(X, "sensitive", groups, "sensitive_features", sensitive_features),
-    )
-
-
-def _one_of(rows: StoredRows, parameter: str, own: Any, name: str, given: Any) -> Any:
-    if given is not None and own is not None and given is not own:
-        raise ValueError(
-            f"{name!r} was given beside rows that bring their own, by {parameter!r} of "
-            f"{type(rows).__name__}: leave out one of the two."
-        )
-    return own if given is None else given
+    groups = X.sensitive_features if sensitive_features is None else sensitive_features
+    labels = X.target if y is None else y
+    for name, used, column, own in (
+        ("y", labels, "target", X.target),
+        ("sensitive_features", groups, "sensitive", X.sensitive_features),
+    ):
+        if own is not None and used is not own:
+            raise ValueError(
+                f"{name!r} was given beside rows that bring their own, by {column!r} of "
+                f"{type(X).__name__}: leave out one of the two."
+            )
+    return labels, groups
 
 
 def in_chunks(answer: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
