@@ -20,8 +20,7 @@ from skfairdp.privacy.accounting.events import canonical, without_failures
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import accounted
 
-# Share of what is left of delta where a first statement took all that is set aside: for the far
-# tails in which releases are not what their events say.
+# Share of what is left of delta, for failures beside a first statement that took all set aside.
 TAILS = 1e-6
 # Few enough to be quick, and close enough to lose little.
 ORDERS = (

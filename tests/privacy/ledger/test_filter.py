@@ -87,7 +87,7 @@ def achieved_by_looking(budget: Budget, charge: Callable[..., None]) -> float:
 
 def test_choosing_by_looking_stays_within_the_budget() -> None:
     budget = Budget(2.0, DELTA, "zero-out", "record")
-    assert achieved_by_looking(budget, lambda s, n: budget.refuse(s, n, "people")) <= DELTA
+    assert achieved_by_looking(budget, lambda s, n: budget.refuse(s, [n], "people")) <= DELTA
 
 
 def test_the_composition_of_losses_would_be_exceeded() -> None:
