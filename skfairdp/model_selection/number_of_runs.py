@@ -13,7 +13,6 @@ from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln
-from scipy.stats import nbinom
 
 from skfairdp.privacy.accounting.accountants import renyi_form
 from skfairdp.privacy.accounting.events import canonical, parts_of
@@ -55,19 +54,27 @@ class NumberOfRuns:
         gamma = self.gamma
         if gamma == 1.0:
             return 1
-        if self.shape < 1e-30:  # no draw could tell it from the limit
+        if self.shape == 0.0:
             return int(generator.logseries(1.0 - gamma))
         if self.shape == 1.0:
             return int(generator.geometric(gamma))
         likely = -math.expm1(self.shape * math.log(gamma))  # that one draw is above zero
         if likely < 1e-3:
-            # Most draws would be thrown away: invert the distribution function.
-            chance = likely * (1.0 - generator.random())
-            return max(1, int(nbinom.isf(chance, self.shape, gamma)))
+            first = self.shape * (1.0 - likely) * (1.0 - gamma) / likely
+            return self._counted_up(first, float(generator.random()))
         while True:
             drawn = int(generator.negative_binomial(self.shape, gamma))
             if drawn > 0:
                 return drawn
+
+    def _counted_up(self, probability: float, chance: float) -> int:
+        """Invert the distribution function, where most draws would be thrown away."""
+        number, rest = 1, 1.0 - self.gamma
+        while chance >= probability > 1e-300:
+            chance -= probability
+            probability *= rest * (number + self.shape) / (number + 1.0)
+            number += 1
+        return number
 
     def event(self, one_run: DpEvent) -> DpEvent:
         """What the whole search releases, where one run covers any (model, noisy score)."""
