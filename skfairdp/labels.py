@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,21 @@ def count_rows(X: Any) -> int:
     if shape:
         return int(shape[0])
     raise ValueError("'X' must have one row a record: an array, a list or a DataFrame.")
+
+
+def refuse_other_order(**given: Any) -> None:
+    """Refuse tables and columns of pandas whose indices hold the same labels in another order."""
+    known = [(n, v.index) for n, v in given.items() if isinstance(v, pd.DataFrame | pd.Series)]
+    for (one, a), (other, b) in combinations(known, 2):
+        # Names that another table gave, or a reset index, say nothing about places.
+        if a.equals(b) or len(a) != len(b) or a.nlevels != b.nlevels:
+            continue
+        if a.is_unique and b.is_unique and bool(a.isin(b).all()):
+            raise ValueError(
+                f"The indices of {one!r} and {other!r} hold the same labels in another order, and "
+                "rows are paired by place: each would get what belongs to another. Reindex one, "
+                f"{other}.loc[{one}.index], or pass {other}.to_numpy() if the order is meant."
+            )
 
 
 def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDArray:

@@ -219,7 +219,7 @@ class SFPATEClassifier(AggregatedClassifier):
             The learner that has to be fair takes no groups.
         """
         self._warn_of_another_fit()
-        with self._all_or_nothing(), self._about(person_ids, sensitive_features):
+        with self._all_or_nothing(), self._about(X, y, sensitive_features, person_ids):
             learner = getattr(self, self._fair)
             if learner is not None and not (hasattr(learner, "fit") and takes_groups(learner)):
                 raise TypeError(

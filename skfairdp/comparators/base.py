@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from skfairdp.comparators.networks import Batch, Losses, Widths
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.labels import encode_labels
+from skfairdp.labels import encode_labels, refuse_other_order
 from skfairdp.parameters import (
     BOOLEAN,
     COUNT,
@@ -185,6 +185,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
 
     def _read(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Batch, Widths]:
         """Check what came in and turn it into tensors."""
+        refuse_other_order(X=X, y=y, sensitive_features=sensitive_features)
         name, n_classes = type(self).__name__, 0
         if self._needs_labels:
             values, labels = check_rows(self, X, y)

@@ -12,7 +12,13 @@ from sklearn.pipeline import Pipeline
 from skfairdp.base import PrivateClassifier, PrivateEstimator
 from skfairdp.fairness.groups import groups_of_records
 from skfairdp.figures import as_given
-from skfairdp.labels import count_rows, encode_labels, label_column, refuse_labels
+from skfairdp.labels import (
+    count_rows,
+    encode_labels,
+    label_column,
+    refuse_labels,
+    refuse_other_order,
+)
 from skfairdp.parameters import PROBABILITY, Number, check_arguments
 from skfairdp.persons import encode_persons
 from skfairdp.preprocessing import PrivateTableEncoder
@@ -99,6 +105,7 @@ def fit_within(
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
     final._check_has_groups(sensitive_features)
+    refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
     _check_people(final, count_rows(X), y, sensitive_features, person_ids)
     steps, rows = [], X
     whose = {} if person_ids is None else {"person_ids": person_ids}
