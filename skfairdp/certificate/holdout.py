@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed, releases_rows
-from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, refuse_too_many
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.labels import count_rows, label_column, positions
 from skfairdp.persons import encode_persons
@@ -71,6 +71,8 @@ def comparable_groups(
         # are named where groups were declared for this claim.
         on_unknown="drop" if settings.private or settings.groups is not None else "raise",
     )
+    if labels is None:
+        refuse_too_many(groups)
     if settings.private:  # which others occur among these rows is private
         outside = tuple(label for label in fitted or () if label not in groups.labels)
         groups = replace(groups, outside=outside)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from skfairdp.comparators.networks import Batch, Losses, Widths
 from skfairdp.engine.training import Progress
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.labels import encode_labels, refuse_other_order
 from skfairdp.parameters import (
     BOOLEAN,
@@ -220,7 +220,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         self, sensitive_features: Any, n_rows: int
     ) -> tuple[tuple, NDArray[np.int64], tuple[int, ...]]:
         """Labels of the groups, their codes (n, 1) and their number."""
-        groups = encode_groups(sensitive_features, n_rows=n_rows)
+        groups = groups_of_training(sensitive_features, n_rows)
         return groups.labels, groups.codes[:, None], (len(groups.labels),)
 
     def _scaled(self, values: NDArray[Any]) -> NDArray[np.float64]:

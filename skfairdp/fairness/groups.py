@@ -21,6 +21,8 @@ _SEVERAL = (
     "or the names of all its groups, such as 'a and b', which are then a group of their own."
 )
 
+_MOST = 100  # groups that may occur without being declared
+
 
 @dataclass(frozen=True, eq=False)
 class Groups:
@@ -136,11 +138,36 @@ def groups_of_records(groups: Groups | None, persons: Persons | None) -> Groups 
     return replace(groups, codes=persons.one_each(groups.codes, _SEVERAL))
 
 
-def groups_of_training(sensitive_features: Any, n_rows: int, declared: Any) -> Groups:
-    """Groups of training rows: the declared ones, or those that occur."""
+def groups_of_training(
+    sensitive_features: Any,
+    n_rows: int,
+    declared: Any = None,
+    on_missing: Literal["raise", "drop"] | None = None,
+) -> Groups:
+    """Groups of training rows: the declared ones, or those that occur, which are then public."""
     # Whether a row has a declared group is private: one that has none is left out in silence.
     unknown: Literal["raise", "drop"] = "raise" if declared is None else "drop"
-    return encode_groups(sensitive_features, n_rows=n_rows, labels=declared, on_unknown=unknown)
+    groups = encode_groups(
+        sensitive_features,
+        n_rows=n_rows,
+        labels=declared,
+        on_missing=on_missing,
+        on_unknown=unknown,
+    )
+    if declared is None:
+        refuse_too_many(groups)
+    return groups
+
+
+def refuse_too_many(groups: Groups) -> None:
+    """Refuse what is no attribute but a measurement, before its values become public."""
+    if len(groups.labels) > _MOST:
+        raise ValueError(
+            f"'sensitive_features' holds {len(groups.labels)} different groups, and more than "
+            f"{_MOST} are taken only if they are declared: which groups occur becomes public. Bin "
+            "a column of numbers, such as an income, into a few ranges (pandas.cut), or name the "
+            "groups in groups=, in group_sizes= where an estimator has no groups=."
+        )
 
 
 def _columns(values: Any, n_rows: int, name: str) -> list[pd.Series]:

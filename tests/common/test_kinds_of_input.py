@@ -181,6 +181,39 @@ def test_two_attributes_mean_their_intersections(name: str) -> None:
         assert set(model.privacy_.per_group) == set(expected)
 
 
+# Many values by mistake, such as incomes, and many intersections of columns with few.
+_ROWS = np.arange(300)
+MANY = {"numbers": _ROWS * 97.5, "columns": np.stack([_ROWS % 21, _ROWS % 20], axis=1)}
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in ("table", "Laplace noise")])
+@pytest.mark.parametrize("many", MANY)
+def test_many_undeclared_groups_are_refused_before_a_charge(
+    name: str, many: str, tmp_path: Path
+) -> None:
+    X, y, _ = people()
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    model = build(name)
+    if "ledger" in model.get_params():
+        model.set_params(ledger=ledger)
+    with pytest.raises(ValueError, match=r"holds (150|300) different groups.*pandas\.cut"):
+        model.fit(X, y, sensitive_features=MANY[many])
+    assert not ledger.entries()
+
+
+def test_many_undeclared_groups_are_refused_by_certify_and_few_declared_ones_taken() -> None:
+    X, y, _ = people()
+    model = build("DP-SGD").fit(X, y)
+    for many in MANY.values():
+        with pytest.raises(ValueError, match=r"holds 300 different groups.* groups="):
+            certify(model, X, sensitive_features=many)
+    incomes, declared = np.repeat(MANY["numbers"][:150], 2), (0.0, 97.5)
+    certificate = certify(model, X, sensitive_features=incomes, groups=declared)
+    assert certificate.fairness[0].groups == declared
+    taken = build("FairDP", group_sizes=dict.fromkeys(declared, 2))
+    assert taken.fit(X, y, sensitive_features=incomes).groups_ == declared
+
+
 @every_estimator
 def test_a_group_that_training_never_saw_is_refused(name: str) -> None:
     X, _, groups = people()
