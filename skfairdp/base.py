@@ -23,9 +23,9 @@ from skfairdp.charging import ChargedFit, refusing_weights
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
-from skfairdp.labels import encode_labels, refuse_other_order
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import SHARED, Check, WithParameters
-from skfairdp.persons import Persons, encode_persons
+from skfairdp.persons import Persons, encode_persons, refuse_other_order
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable
-from itertools import combinations
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -43,21 +43,6 @@ def count_rows(X: Any) -> int:
     if shape:
         return int(shape[0])
     raise ValueError("'X' must have one row a record: an array, a list or a DataFrame.")
-
-
-def refuse_other_order(**given: Any) -> None:
-    """Refuse tables and columns of pandas whose indices hold the same labels in another order."""
-    known = [(n, v.index) for n, v in given.items() if isinstance(v, pd.DataFrame | pd.Series)]
-    for (one, a), (other, b) in combinations(known, 2):
-        # Names that another table gave, or a reset index, say nothing about places.
-        if a.equals(b) or len(a) != len(b) or a.nlevels != b.nlevels:
-            continue
-        if a.is_unique and b.is_unique and bool(a.isin(b).all()):
-            raise ValueError(
-                f"The indices of {one!r} and {other!r} hold the same labels in another order, and "
-                "rows are paired by place: each would get what belongs to another. Reindex one, "
-                f"{other}.loc[{one}.index], or pass {other}.to_numpy() if the order is meant."
-            )
 
 
 def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDArray:
@@ -208,12 +193,10 @@ def refuse_labels(y: NDArray) -> None:
         with warnings.catch_warnings():
             # "The number of unique classes is greater than 50% of the number of samples".
             warnings.simplefilter("ignore")
-            try:
+            with suppress(Exception):
                 kind = type_of_target(y)
-            except Exception:
-                kind = "unknown"
     if kind not in ("binary", "multiclass"):
         raise ValueError(
-            f"Unknown label type: {kind}. Labels are classes: text, whole numbers, or True and "
-            "False; of one kind, one a row."
+            f"Unknown label type: {kind}. 'y' must hold classes: text, whole numbers, or True and "
+            "False, of one kind; turn those of dtype object into one, as with y.astype(int)."
         )

@@ -244,7 +244,7 @@ class AggregatedClassifier(PrivateClassifier):
         return PrivateRows(X, labels, classes, groups, persons)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        return groups_of_training(sensitive_features, n)
+        return groups_of_training(sensitive_features, n, getattr(self, "groups", None))
 
     def _guarantee(
         self, plan: Plan, run: VotingRun, came_of_it: tuple[str, ...] = ()

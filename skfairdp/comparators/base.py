@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from skfairdp.comparators.networks import Batch, Losses, Widths
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups, groups_of_training
-from skfairdp.labels import encode_labels, refuse_other_order
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import (
     BOOLEAN,
     COUNT,
@@ -32,6 +32,7 @@ from skfairdp.parameters import (
     WithParameters,
     check_parameters,
 )
+from skfairdp.persons import refuse_other_order
 from skfairdp.rows import check_features, check_rows
 
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)

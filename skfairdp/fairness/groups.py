@@ -139,35 +139,19 @@ def groups_of_records(groups: Groups | None, persons: Persons | None) -> Groups 
 
 
 def groups_of_training(
-    sensitive_features: Any,
-    n_rows: int,
-    declared: Any = None,
-    on_missing: Literal["raise", "drop"] | None = None,
+    sensitive_features: Any, n_rows: int, declared: Any = None, **options: Any
 ) -> Groups:
-    """Groups of training rows: the declared ones, or those that occur, which are then public."""
+    """Groups of training rows, or to certify: the declared ones, or those that occur."""
     # Whether a row has a declared group is private: one that has none is left out in silence.
-    unknown: Literal["raise", "drop"] = "raise" if declared is None else "drop"
-    groups = encode_groups(
-        sensitive_features,
-        n_rows=n_rows,
-        labels=declared,
-        on_missing=on_missing,
-        on_unknown=unknown,
-    )
-    if declared is None:
-        refuse_too_many(groups)
-    return groups
-
-
-def refuse_too_many(groups: Groups) -> None:
-    """Refuse what is no attribute but a measurement, before its values become public."""
-    if len(groups.labels) > _MOST:
+    given = {"labels": declared, "on_unknown": "raise" if declared is None else "drop"} | options
+    groups = encode_groups(sensitive_features, n_rows=n_rows, **given)
+    if declared is None and len(groups.labels) > _MOST:  # they become public
         raise ValueError(
-            f"'sensitive_features' holds {len(groups.labels)} different groups, and more than "
-            f"{_MOST} are taken only if they are declared: which groups occur becomes public. Bin "
-            "a column of numbers, such as an income, into a few ranges (pandas.cut), or name the "
-            "groups in groups=, in group_sizes= where an estimator has no groups=."
+            f"'sensitive_features' holds {len(groups.labels)} different groups, which would become "
+            f"public; more than {_MOST} have to be declared. Bin a column of numbers (pandas.cut), "
+            "or name the groups in groups=, or in group_sizes= where there is no groups=."
         )
+    return groups
 
 
 def _columns(values: Any, n_rows: int, name: str) -> list[pd.Series]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import schedule_factors
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.figures import significant_up
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.parameters import COUNT, check_parameters
@@ -94,11 +93,8 @@ def fit_many(
             "fit_many takes a DPSGDClassifier without public_parity; got "
             f"{type(estimator).__name__}. Fit others one by one."
         )
-    each: list[Mapping[str, Any]]
-    if COUNT.accepts(settings):
-        each = [{}] * int(settings)  # type: ignore[arg-type]
-    else:
-        each = [*settings] if isinstance(settings, Iterable) else []
+    number: list[Any] = [{}] * int(cast(int, settings)) if COUNT.accepts(settings) else []
+    each = [*settings] if isinstance(settings, Iterable) else number
     if not each or not all(isinstance(own, Mapping) for own in each):
         raise ValueError(
             f"settings={settings!r} is not allowed: give a whole number of models, 1 or more, or "
@@ -221,18 +217,6 @@ class _Together(ExitStack):
             self._own.append(_Own(own, net, noise, rates, stated, multiplier))
         ManyOptimizers(torch.empty(0), [net.optimizer() for net in nets])
 
-    def _warn_of_all(self) -> None:
-        """Say that every model spends, where no ledger counts, as before another fit."""
-        every = (self._first, *self._others)
-        spent = [vars(m)["_uncounted"].epsilon for m in every if "_uncounted" in vars(m)]
-        if len(spent) > 1:
-            warn_user(
-                f"fit_many trains {len(spent)} models, and no ledger counts: who is in the rows "
-                f"has spent all of them, ε = {significant_up(min(spent))} to "
-                f"{significant_up(max(spent))} each. Set ledger= to have them counted together.",
-                PrivacyWarning,
-            )
-
     def _train(self, run: Run) -> None:
         """Charge the other models, and train all."""
         self._unhook()
@@ -240,7 +224,13 @@ class _Together(ExitStack):
             for model, own in zip(self._others, self._own, strict=True):
                 self.enter_context(model._all_or_nothing(self._known))
                 model._charge(own.stated)
-            self._warn_of_all()
+            uncounted = [m for m in (self._first, *self._others) if "_uncounted" in vars(m)]
+            if len(uncounted) > 1:
+                warn_user(
+                    f"fit_many trains {len(uncounted)} models, and no ledger counts: who is in the "
+                    "rows has spent the ε of each. Set ledger= to have them counted together.",
+                    PrivacyWarning,
+                )
         except BaseException:  # no row has been used
             for model in (self._first, *self._others):
                 model._give_back()

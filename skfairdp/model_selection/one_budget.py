@@ -12,15 +12,9 @@ from sklearn.pipeline import Pipeline
 from skfairdp.base import PrivateClassifier, PrivateEstimator
 from skfairdp.fairness.groups import groups_of_records
 from skfairdp.figures import as_given
-from skfairdp.labels import (
-    count_rows,
-    encode_labels,
-    label_column,
-    refuse_labels,
-    refuse_other_order,
-)
+from skfairdp.labels import count_rows, encode_labels, label_column, refuse_labels
 from skfairdp.parameters import PROBABILITY, Number, check_arguments
-from skfairdp.persons import encode_persons
+from skfairdp.persons import encode_persons, refuse_other_order
 from skfairdp.preprocessing import PrivateTableEncoder
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.ledger.totals import covered

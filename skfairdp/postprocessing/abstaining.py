@@ -21,7 +21,7 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate, smallest_cold_start
-from skfairdp.fairness.groups import encode_groups, refuse_too_many
+from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.labels import count_rows
 from skfairdp.parameters import NONE, Choice, Kind, Number, check_parameters
@@ -154,13 +154,9 @@ class AbstainingClassifier(PrivateClassifier):
                 f"and predict; got {self.estimator!r}."
             )
         self._new_gate(1, 2)  # wrong settings show before anything is spent on training
-        inner = clone(self.estimator)
         if sensitive_features is not None:
-            found = encode_groups(sensitive_features, n_rows=count_rows(X), on_missing="drop")
-            inside = {key.rpartition("__")[2]: value for key, value in inner.get_params().items()}
-            declaring = (self.groups, inside.get("groups"), inside.get("group_sizes"))
-            if all(declared is None for declared in declaring):
-                refuse_too_many(found)
+            encode_groups(sensitive_features, n_rows=count_rows(X), on_missing="drop")
+        inner = clone(self.estimator)
         inner.fit(X, y, **self._routed(inner, "fit", sensitive_features))
         classes = np.asarray(inner.classes_ if hasattr(inner, "classes_") else np.unique(y))
         groups = known_groups(inner, self.groups, sensitive_features, count_rows(X))

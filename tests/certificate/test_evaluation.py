@@ -85,6 +85,12 @@ def test_planned_certificates_share_the_error_and_say_which_they_are(model, rows
     assert any("best among several" in text for text in later.fairness[0].assumptions)
 
 
+@pytest.mark.parametrize("check_ids", ["yes", 1, None])
+def test_whether_to_look_for_ids_is_true_or_false(model, rows, check_ids):
+    with pytest.raises(ValueError, match="check_ids=.* give True or False"):
+        certify(model, rows.X, check_ids=check_ids)
+
+
 def test_unknown_group_raises(model, rows):
     with pytest.raises(UnknownGroupError):
         certify(model, rows.X, sensitive_features=np.where(rows.groups == "a", "c", "b"))
