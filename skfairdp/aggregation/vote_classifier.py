@@ -280,7 +280,8 @@ class AggregatedClassifier(PrivateClassifier):
 
     @available_if(lambda self: not hasattr(self, "student_") or self.student_.has_probabilities)
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        return self.student_.probabilities(self._features(X))
+        X = self._features(X)
+        return self.student_.probabilities(X)
 
     def _default_of(self, name: str) -> Any:
         return default_teacher() if name == "teacher" else default_student()

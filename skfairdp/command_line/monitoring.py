@@ -35,7 +35,9 @@ def monitor(arguments: argparse.Namespace) -> int:
     check_outputs({"--out": arguments.out}, {"--state": Path(state)})
     if arguments.data is None:
         if not Path(state).is_file():
-            raise CommandError(f"There is no monitor's file {str(state)!r}: give decisions first.")
+            raise CommandError(
+                f"There is no monitor's file {str(state)!r}; the first file of decisions makes it."
+            )
         return _told(certificate, GapMonitor.from_file(state), arguments.out)
     claim = _claim(certificate, arguments)
     if not claim.informative and arguments.tolerance is None:

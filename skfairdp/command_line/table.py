@@ -159,7 +159,8 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
         favourable = chosen[0]
     elif isinstance(second, str):
         raise CommandError(
-            f"The target {name!r} is text; say which of its two values is favourable: --positive."
+            f"The target {name!r} is text; say which of its two values is the favourable outcome: "
+            "--positive VALUE."
         )
     y = np.where((column == second).to_numpy(dtype=bool), second, first)
     return y, (first, second), favourable

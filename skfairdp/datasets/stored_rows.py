@@ -132,6 +132,7 @@ class SparseRows(StoredRows):
     def __init__(self, rows: Any) -> None:
         if rows.ndim != 2:
             raise ValueError(f"Expected 2D array, got {rows.ndim}D sparse array instead.")
+        refuse_malformed(rows)
         self._rows = csr_array(rows)
         if not self._rows.has_canonical_format:  # entries of one cell count together
             self._rows = self._rows.copy()
@@ -174,6 +175,30 @@ def refuse_changes(rows: StoredRows) -> None:
         )
 
 
+def refuse_malformed(X: Any) -> None:
+    """Refuse a sparse table whose entries lie outside of it.
+
+    scipy takes them, and would write them over other people's rows.
+    """
+    if not issparse(X):
+        return
+    try:
+        if X.format == "coo":
+            sides = zip(X.coords, X.shape, strict=True)
+            fits = all(not at.size or (at.min() >= 0 and at.max() < size) for at, size in sides)
+        else:
+            table = X if X.format in ("csr", "csc", "bsr") else X.tocsr()
+            table.check_format(full_check=True)
+            fits = True
+    except ValueError:  # which may name the place of a row
+        fits = False
+    if not fits:
+        raise ValueError(
+            "'X' is a sparse table with entries outside of its shape, or with pointers that do "
+            "not rise: build it with scipy.sparse.coo_array from rows, columns and values."
+        )
+
+
 def stored_rows(X: Any) -> StoredRows | None:
     """Return rows that are read in parts as such: mapped files, sparse ones; None for others."""
     if issparse(X):
@@ -186,6 +211,7 @@ def stored_rows(X: Any) -> StoredRows | None:
 
 def with_columns_of(X: Any, y: Any, sensitive_features: Any) -> tuple[Any, Any]:
     """Return labels and groups: those given, or else those that come with stored rows."""
+    refuse_malformed(X)
     if not isinstance(X, StoredRows):
         return y, sensitive_features
     groups = X.sensitive_features if sensitive_features is None else sensitive_features

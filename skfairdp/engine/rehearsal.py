@@ -61,7 +61,7 @@ def rehearse(
         # One row first: whether the module can be taken at all, and whether only one by one.
         with OwnDraws(np.random.default_rng(0)) as watch:
             one = torch.ones(1, dtype=torch.float64, device=rows.device)
-            serving.clipped_sums(*_zeros(rows, targets, 1), 1.0, one, rows=1)
+            serving.clipped_sums(*_zeros(rows, targets, 1), 1.0, one, None, 1)
         if watch.used:
             return
         probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))

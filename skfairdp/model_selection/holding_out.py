@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing
 from skfairdp.certificate.counted_claims import noisy_cells
 from skfairdp.certificate.holdout import ask_holdout
 from skfairdp.certificate.unwrap import unwrap
+from skfairdp.datasets.stored_rows import refuse_malformed
 from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion
@@ -53,6 +54,7 @@ def divide(
     A split of a fixed size would move other records when one is removed, and then nothing
     could be said of one record alone.
     """
+    refuse_malformed(X)
     n_rows = count_rows(X)
     label_column(y, n_rows, declared=True)
     groups = Groups(("all",), np.zeros(n_rows, dtype=np.int64))

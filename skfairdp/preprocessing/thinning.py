@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import (
     CLOSED_SETS,
@@ -37,7 +36,7 @@ from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_tabl
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
-from skfairdp.rows import check_features, check_rows
+from skfairdp.rows import check_rows
 
 
 class PrivateThinningClassifier(PrivateClassifier):
@@ -246,10 +245,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         """Compute the scores that `estimator_` decides by."""
         X = self._features(X)
         return self.estimator_.decision_function(X)
-
-    def _features(self, X: ArrayLike) -> np.ndarray:
-        check_is_fitted(self)
-        return check_features(self, X, allow_nd=self._takes_images)
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
         return self.estimator_._mechanism_fairness(notion)

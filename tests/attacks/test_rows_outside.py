@@ -1,4 +1,4 @@
-"""Rows of no declared group or label are in no sum and no table, also where all rows are such.
+"""Rows that are no part of the table: of no declared group or label, or outside of its memory.
 
 The attack: of rows that are read in parts, all but one are of no declared group. Without that one
 the codes of the others, all -1, were kept without a sign, and all of them were counted.
@@ -6,11 +6,22 @@ the codes of the others, all -1, were kept without a sign, and all of them were 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.sparse import csr_array
+from sklearn.base import clone
 
-from skfairdp import DPFermiClassifier, FairDPClassifier, FairPathClassifier
+from skfairdp import (
+    DPFermiClassifier,
+    DPSGDClassifier,
+    FairDPClassifier,
+    FairPathClassifier,
+    PrivacyLedger,
+    certify,
+)
 from skfairdp.datasets.stored_rows import SparseRows
 from skfairdp.engine.modules import MLP
 from skfairdp.inprocessing.run import rows_of
@@ -50,3 +61,40 @@ def test_codes_keep_their_sign_in_few_bytes(cells):
     rows, module = SparseRows(csr_array(np.eye(2))), MLP(2, 1, ())
     found = rows_of(rows, np.zeros(2, dtype=int), np.array(cells), module, "logit", None)
     assert found.codes.tolist() == cells
+
+
+def malformed(kind: str) -> Any:
+    """A sparse table, one entry of which lies in another row's memory."""
+    dense = np.random.default_rng(0).normal(size=(40, 4))
+    table = getattr(scipy.sparse, f"{kind.split()[0]}_array")(dense)
+    if kind == "coo":
+        table.coords[1][2] = 7
+    elif kind == "lil":
+        table.rows[0][0] = 7
+    elif kind == "csr pointers":
+        table.indptr[2] = 1
+    else:
+        table.indices[3] = -1 if kind == "csr below" else 70
+    return table
+
+
+@pytest.mark.parametrize("kind", ["csr", "csr below", "csr pointers", "csc", "bsr", "coo", "lil"])
+def test_sparse_rows_with_entries_outside_of_the_table_are_refused(kind: str, tmp_path) -> None:
+    """scipy's constructor takes them, and would write them over other people's rows."""
+    y, groups = np.arange(40) % 2, np.repeat(["a", "b"], 20)
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    model = DPSGDClassifier(max_epochs=1, delta=1e-3, progress=False).fit(
+        np.random.default_rng(1).normal(size=(40, 4)), y
+    )
+    charging = DPSGDClassifier(max_epochs=1, delta=1e-3, progress=False, ledger=ledger).fit(
+        np.random.default_rng(1).normal(size=(40, 4)), y
+    )
+    before = ledger.entries()
+    for ask in (
+        lambda: clone(model).set_params(ledger=ledger).fit(malformed(kind), y),
+        lambda: model.predict(malformed(kind)),
+        lambda: certify(charging, malformed(kind), y, sensitive_features=groups, count_epsilon=1.0),
+    ):
+        with pytest.raises(ValueError, match="entries outside of its shape"):
+            ask()
+    assert ledger.entries() == before

@@ -25,6 +25,7 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.path import (
+    AROUND_ONE,
     MULTIPLIERS,
     SIDE,
     ReleasedPath,
@@ -33,7 +34,7 @@ from skfairdp.inprocessing.fair_path.path import (
 )
 from skfairdp.inprocessing.fair_path.public_scores import _softmax_from_sums
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores, ScoresObjective
-from skfairdp.inprocessing.fair_path.tables import Tables, plan_tables
+from skfairdp.inprocessing.fair_path.tables import Tables, plan_tables, planned
 from skfairdp.model_selection import PrivateSearchCV, specify
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
@@ -350,8 +351,8 @@ def test_what_all_groups_share_of_the_noise_is_taken_off(notion: str, n_groups: 
     decided = sizes * np.array([[0.7, 0.3], [0.4, 0.6]])
     decided += (2000.0 - decided.sum(axis=0)) / n_groups
     exact = ReleasedPath(
-        rates, decided, np.zeros((2, len(rates.names), n_groups, 31)), np.zeros((2, 31)),
-        8.0, np.full(31, 12.0), np.zeros(31),
+        rates, decided, np.zeros((2, len(rates.names), n_groups, 8)), np.zeros((2, 8)),
+        8.0, np.full(8, 12.0), np.zeros(8),
     )  # fmt: skip
     noise, drawn = NoiseSource(2), []
     for _ in range(400):
@@ -363,10 +364,43 @@ def test_what_all_groups_share_of_the_noise_is_taken_off(notion: str, n_groups: 
     said = one_of_many(exact)
     spread = np.std([d.differences[0] for d in drawn], axis=0)
     # Of either side; in the middle the path adds nothing.
-    assert np.allclose(spread[:, :31].mean(1), said.differences[1][:, :31].mean(1), rtol=0.07)
-    assert np.allclose(spread[:, 31], said.differences[1][:, 31], rtol=0.15)
+    assert np.allclose(spread[:, :8].mean(1), said.differences[1][:, :8].mean(1), rtol=0.1)
+    assert np.allclose(spread[:, 8], said.differences[1][:, 8], rtol=0.15)
     spread = np.std([d.levels for d in drawn], axis=0)
-    assert np.allclose(spread[..., :31].mean(-1), said.level_stds[..., :31].mean(-1), rtol=0.07)
+    assert np.allclose(spread[..., :8].mean(-1), said.level_stds[..., :8].mean(-1), rtol=0.1)
+
+
+@pytest.mark.parametrize(("small", "tolerance"), [(700, 0.05), (250, 0.1)])
+def test_a_tolerance_is_kept_where_the_path_is_around_one(small: int, tolerance: float) -> None:
+    """Also where the ascent was wrong: the gap is 0 at m = 4, and the point is far from the middle.
+
+    All fits count, those that say that they keep to nothing among those that do not overstep.
+    """
+    sizes = np.array([8000.0, small])
+    left = 1.0 - AROUND_ONE / (1.0 + AROUND_ONE) / 0.8
+    successes = np.round(sizes[:, None] * (0.3 + np.array([[0.0], [0.3]]) * left))
+    middle = successes[:, 8]
+    decided = np.stack([sizes - middle, middle], axis=1)[:, None] * [[0.5], [0.5]]
+    changes = successes - middle[:, None]
+    changed = np.stack([changes[:, 7::-1], changes[:, 9:]])[:, None]
+    sums = PrefixSums(8, 13.0 * prefix_norm(8))
+    exact = ReleasedPath(
+        Rates.of("demographic_parity"), decided, changed, np.zeros((2, 8)), 10.0, sums.stds,
+        np.zeros(8), shared=0.5,
+    )  # fmt: skip
+    counts = np.diff(changed, axis=-1, prepend=0.0).astype(np.int64)
+    noise, kept, over = NoiseSource(4), 0, 0
+    for _ in range(400):
+        drawn = decided + noise.gaussian(decided.shape, 10.0), sums.release(counts, noise)
+        drawn = (
+            drawn[0] + (decided - drawn[0]).mean(axis=0),
+            drawn[1] + (changed - drawn[1]).mean(axis=2, keepdims=True),
+        )
+        point, reached = replace(exact, decided=drawn[0], changed=drawn[1]).choose(tolerance)
+        kept += reached <= tolerance
+        over += reached <= tolerance < exact.gaps[point]
+    assert kept > 60
+    assert over <= 0.1 * 400 + 3 * (0.09 * 400) ** 0.5
 
 
 @pytest.mark.slow
@@ -386,17 +420,20 @@ def test_standard_errors_are_those_of_the_noise(notion: str) -> None:
     assert np.allclose(spread, drawn[0].accuracy_stds[at], rtol=0.2)
 
 
-def test_a_row_flips_once_at_most() -> None:
+@pytest.mark.parametrize("multipliers", [MULTIPLIERS, AROUND_ONE], ids=["around 0", "around 1"])
+def test_a_row_flips_once_at_most(multipliers: np.ndarray) -> None:
     rng = np.random.default_rng(0)
     scores = np.round(rng.normal(size=(300, 2)), 1)  # zeros and ties among them
-    places, changes = flips(scores)
-    table = np.array([decisions(scores, multiplier) > 0.0 for multiplier in MULTIPLIERS]).T
+    places, changes = flips(scores, multipliers)
+    table = np.array([decisions(scores, multiplier) > 0.0 for multiplier in multipliers]).T
+    middle = len(multipliers) // 2
+    assert (places >= 0).sum() > 50
     for row, place, change in zip(table, places, changes, strict=True):
-        expected = np.full(len(MULTIPLIERS), row[SIDE])
+        expected = np.full(len(multipliers), row[middle])
         if place >= 0:
-            side, first = divmod(place, SIDE)
-            expected[slice(SIDE + 1 + first, None) if side else slice(0, SIDE - first)] ^= True
-            assert change == (-1 if row[SIDE] else 1)
+            side, first = divmod(place, middle)
+            expected[slice(middle + 1 + first, None) if side else slice(0, middle - first)] ^= True
+            assert change == (-1 if row[middle] else 1)
         assert (row == expected).all()
 
 
@@ -602,26 +639,54 @@ def test_the_attribute_alone_is_protected_and_costs_less() -> None:
     X, y, groups = three_groups(4000)
     settings = {"tolerance": 0.15, "epsilon": 1.0, "random_state": 0, "progress": False}
     net = default_net().set_params(module__hidden_sizes=(), lr=0.02)
-    model = FairPathClassifier(net, protects="sensitive_features", max_epochs=15, **settings)
+    model = FairPathClassifier(net, protects="sensitive_features", max_epochs=30, **settings)
     model.fit(X, y, sensitive_features=groups)
     assert model.privacy_.protects == "sensitive_features"
     assert model.privacy_.adjacency == "change-attribute"
     assert 0.99 < model.privacy_.epsilon <= 1.0
     assert model.kept_tolerance_ <= 0.15
     held = three_groups(20_000)
-    assert model.certify(held[0], sensitive_features=held[2]).fairness[0].estimate < 0.15
+    # Among training rows it is below .15, but for the tables' noise.
+    assert model.certify(held[0], sensitive_features=held[2]).fairness[0].estimate < 0.18
     # What needs no group is known: all groups together, and who is decided about rightly.
     path = model._path_of(model.plan_)
     selected = model.decision_function(X) > 0.0
     right = np.interp(model.multiplier_, path.multipliers, path.accuracies)
     assert right == pytest.approx((selected == y).mean(), abs=1e-9)
-    together = np.histogram2d(y, model.predict_proba(X)[:, 1] > 0.5, bins=2)[0]
+    model.multiplier_ = 1.0
+    together = np.histogram2d(y, model.decision_function(X) > 0.0, bins=2)[0]
     assert np.allclose(model.decided_.sum(axis=0), together)
     assert not path.accuracy_stds.any()
-    assert {s.blocks[0].name for s in model.plan_.segments[2:]} == {"decisions", "path"}
+    names = [s.blocks[0].name for s in model.plan_.segments[2:]]
+    assert names == ["decisions", "adjusted decisions", "path"]
     # The label's score is that of a fit without any noise.
     label = LogisticRegression().fit(X, y).predict_proba(X)[:, 1]
     assert np.abs(model.predict_proba(X)[:, 1] - label).max() < 0.1
+
+
+def test_decisions_in_the_middle_carry_the_noise_that_is_charged() -> None:
+    """What is released is the truth at multiplier 1 and noise of the planned size, no less."""
+    X, y, groups = three_groups(1000)
+    settings = {"protects": "sensitive_features", "tolerance": 0.9, **FAST}
+    settings |= {"epsilon": None, "noise_multiplier": 1.5}
+    net = default_net().set_params(module__hidden_sizes=(), lr=0.02)
+    errors = []
+    for _ in range(3):
+        model = FairPathClassifier(net, notion="equalized_odds", **settings)
+        model.fit(X, y, sensitive_features=groups)
+        table = planned(model.plan_)["adjusted decisions"]
+        model.multiplier_ = 1.0
+        selected = model.decision_function(X) > 0.0
+        true = np.array(
+            [[[((groups == g) & (y == k) & (selected == d)).sum() for d in (0, 1)] for k in (0, 1)]
+             for g in "abc"]
+        )  # fmt: skip
+        assert (true[..., 1].sum(axis=1) > 0).all()
+        # Of three groups, whose sum is known, each has two thirds of a count's variance.
+        errors.append((model.decided_ - true) / (table.multiplier(0) * (2.0 / 3.0) ** 0.5))
+    assert 0.5 < np.std(errors) < 1.6
+    others = tuple(s for s in model.plan_.segments if s != table)
+    assert epsilon(replace(model.plan_, segments=others)) < 0.95 * epsilon(model.plan_)
 
 
 def test_rows_of_undeclared_labels_are_in_no_public_sum() -> None:
@@ -631,7 +696,7 @@ def test_rows_of_undeclared_labels_are_in_no_public_sum() -> None:
     labels = np.where(np.arange(len(y)) < 400, 7, y)
     model.fit(X, labels, sensitive_features=groups)
     assert model.decided_.sum() == pytest.approx(600)  # all together are known
-    right = model._path_of(model.plan_).accuracies[len(model.improved_[0])]
+    right = model._path_of(model.plan_).accuracies[0]  # without a constraint
     assert right == pytest.approx(((model.predict_proba(X)[400:, 1] > 0.5) == y[400:]).mean())
 
 

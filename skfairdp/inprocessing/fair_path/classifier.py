@@ -82,14 +82,16 @@ class FairPathClassifier(PathClassifier):
     groups_ : tuple
         All groups.
     decided_ : ndarray of float64, shape (n_groups, 2, 2)
-        Released number of records of each group, label and decision without a constraint.
+        Released number of records of each group, label and decision without a constraint; at
+        multiplier 1 where the sensitive features alone are protected.
     direction_ : ndarray of float64, shape (n_groups, 2)
         What selecting a person of each group and label costs in the score s of gaps: known for
-        two groups and one rate, found by dual ascent otherwise.
+        two groups and one rate, found by dual ascent otherwise and where the sensitive features
+        alone are protected.
     changed_ : ndarray of float64, shape (2, n_rates, n_groups, 511)
         Released prefix sums, for negative and for positive multipliers: how the successes of
-        each rate change with the multiplier. 31 and not 511 where the sensitive features alone
-        are protected.
+        each rate change with the multiplier. Where the sensitive features alone are protected, for
+        multipliers below 1 and above it, 8 each.
     improved_ : ndarray of float64, shape (2, 511)
         The same of right decisions; without noise where features and labels are public.
     multiplier_ : float
@@ -264,7 +266,10 @@ class FairPathClassifier(PathClassifier):
         public = public if self._everybody_is_public else None
         tables = Tables(run.release, chances, rates, self.notion, n_groups, public)
         self.decided_ = tables.decided()
-        if len(rates.names) > 1 or n_groups > 2:
+        if public is not None:
+            self.direction_ = tables.ascend(self.decided_, float(self.tolerance))
+            self.decided_ = tables.adjusted(self.direction_)
+        elif len(rates.names) > 1 or n_groups > 2:
             self.direction_ = tables.ascend(self.decided_, float(self.tolerance))
         else:
             self.direction_ = rates.direction(self.decided_.sum(axis=2))

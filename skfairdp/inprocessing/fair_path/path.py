@@ -18,15 +18,11 @@ Codes = NDArray[np.int64]
 # Fixed beforehand: edges from training quantiles would tell something about rows. They are
 # uniform in t = multiplier / (1 + |multiplier|), and symmetric, with 0 in the middle.
 SIDE = 511
-
-
-def multipliers_of(side: int) -> Floats:
-    """Multipliers with `side` of either sign."""
-    t = np.arange(-side, side + 1) / (side + 1.0)
-    return np.asarray(t / (1.0 - np.abs(t)))
-
-
-MULTIPLIERS = multipliers_of(SIDE)
+_T = np.arange(-SIDE, SIDE + 1) / (SIDE + 1.0)
+MULTIPLIERS: Floats = _T / (1.0 - np.abs(_T))
+# Where groups alone are private a direction is as long as it should be, and 1 is in the middle.
+# Groups may be small there: less noise, and coarser.
+AROUND_ONE: Floats = np.concatenate([np.arange(8) / 8.0, 9.0 / np.arange(9.0, 0.0, -1.0)])
 # A point is taken where its gap keeps to the tolerance with this many standard errors to spare:
 # 90 % of a Gaussian.
 MARGIN = 1.2815515655446004
@@ -41,28 +37,28 @@ def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
     return scores[:, 0] - multiplier * scores[:, 1]
 
 
-def flips(scores: Floats, side: int = SIDE) -> tuple[Codes, Codes]:
+def flips(scores: Floats, multipliers: Floats = MULTIPLIERS) -> tuple[Codes, Codes]:
     """Where on the path each row's decision changes, and how.
 
     With rising multiplier a row of ``s > 0`` is selected until some edge, another one from some
     edge on: rounding is monotone, so this holds in floating point too. So its decision changes
-    once at most on the way from 0 outwards, on one of the two sides.
+    once at most on the way from the middle outwards, on one of the two sides.
 
-    `scores` (n, 2): of each row. `side`: multipliers of either sign. Result `places` (n,):
-    positions in a table of shape ``(2, side)``: side (negative multipliers, positive ones) and
-    first multiplier, counted from 0 outwards, at which the decision is another one than at 0;
-    negative where there is none. `changes` (n,): 1 for rows that are selected then, -1 for those
-    that were.
+    `scores` (n, 2): of each row. `multipliers` (2 * side + 1,): ascending. Result `places` (n,):
+    positions in a table of shape ``(2, side)``: side (multipliers below the middle one, above it)
+    and first multiplier, counted outwards, at which the decision is another one than in the
+    middle; negative where there is none. `changes` (n,): 1 for rows that are selected then, -1 for
+    those that were.
     """
-    selected = decisions(scores, 0.0) > 0.0
+    side = len(multipliers) // 2
+    selected = decisions(scores, multipliers[side]) > 0.0
     positive = selected == (scores[:, 1] > 0.0)
-    grid = multipliers_of(side)
     outwards = np.where(positive, 1, -1)
     kept, most = np.zeros(len(scores), dtype=np.int64), np.full(len(scores), side)
     while (kept < most).any():
         middle = (kept + most) // 2
-        multipliers = outwards * grid[side + 1 + np.minimum(middle, side - 1)]
-        alike = (decisions(scores, multipliers) > 0.0) == selected
+        there = multipliers[side + outwards * np.minimum(middle + 1, side)]
+        alike = (decisions(scores, there) > 0.0) == selected
         kept, most = np.where(alike, middle + 1, kept), np.where(alike, most, middle)
     return np.where(kept < side, positive * side + kept, -1), np.where(selected, -1, 1)
 
@@ -72,9 +68,9 @@ class ReleasedPath:
     """Estimates at every multiplier; functions of released values alone.
 
     `rates`: what is compared. `decided` (n_groups, 2, 2): released records of each (group, label,
-    decision) without a constraint. `changed` (2, n_rates, n_groups, side): released prefix sums of
-    how successes change along each side, see `flips`. `improved` (2, side): the same of right
-    decisions. `decided_std`: standard deviation of the noise of each entry of `decided`.
+    decision) at the multiplier in the middle. `changed` (2, n_rates, n_groups, side): released
+    prefix sums of how successes change along each side, see `flips`. `improved` (2, side): the same
+    of right decisions. `decided_std`: standard deviation of the noise of each entry of `decided`.
     `changed_stds`, `improved_stds` (side,): those of each prefix sum. `shared`: part of the noise
     that is taken off each group, all together being known.
     """
@@ -88,10 +84,10 @@ class ReleasedPath:
     improved_stds: Floats
     shared: float = 0.0
 
-    @cached_property
+    @property
     def multipliers(self) -> Floats:
-        """The points, from negative to positive ones."""
-        return multipliers_of(self.changed.shape[-1])
+        """The points, ascending."""
+        return MULTIPLIERS if self.changed.shape[-1] == SIDE else AROUND_ONE
 
     @property
     def sizes(self) -> Floats:
@@ -113,7 +109,7 @@ class ReleasedPath:
         being known.
         """
         r = self.rates
-        # How a rate moves with a count of each label, of those who are not selected at 0.
+        # How a rate moves with a count of each label, of those not selected in the middle.
         slopes = r.offset[..., None, None] - r.trials[..., None, None] * self.levels[:, None]
         chosen = slopes + r.selected[..., None, None]
         of_decided = np.concatenate([slopes, chosen], axis=1).swapaxes(0, 1) * self.decided_std
@@ -171,9 +167,9 @@ class ReleasedPath:
         standard errors on the way to each point; ascending.
         """
         start = int(np.argmin(self.gaps))
-        middle = len(self.multipliers) // 2
-        step = 1 if start <= middle else -1
-        points = np.arange(start, middle + step, step)
+        free = int(np.searchsorted(self.multipliers, 0.0))
+        step = 1 if start <= free else -1
+        points = np.arange(start, free + step, step)
         gaps, stds = self.differences
         reach = (np.abs(gaps) + MARGIN * stds).max(axis=0)[points]
         return points, np.maximum.accumulate(reach)
@@ -209,7 +205,7 @@ class ReleasedPath:
 
 
 def _along(sums: Floats) -> Floats:
-    """Prefix sums of both sides, (2, ..., SIDE), in the order of `MULTIPLIERS`."""
+    """Prefix sums of both sides, (2, ..., side), in the order of the multipliers."""
     negative, positive = sums
     return np.concatenate([negative[..., ::-1], np.zeros((*sums.shape[1:-1], 1)), positive], -1)
 

@@ -71,8 +71,9 @@ class PathClassifier(GradientClassifier):
         )
         # Where nothing is paid for accuracy, all groups together are known.
         shared = 0.0 if "accuracy" in stds else 1.0 / len(self.decided_)
+        of_decided = stds.get("adjusted decisions", stds["decisions"])
         tables = self.decided_, self.changed_, self.improved_
-        return ReleasedPath(self._rates, *tables, stds["decisions"], of_path, of_accuracy, shared)
+        return ReleasedPath(self._rates, *tables, of_decided, of_path, of_accuracy, shared)
 
     def _stand_at(self, path: ReleasedPath) -> None:
         point, kept = path.choose(self.tolerance)

@@ -11,7 +11,7 @@ import numpy as np
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.inprocessing.fair_path.path import SIDE, Codes, flips
+from skfairdp.inprocessing.fair_path.path import AROUND_ONE, MULTIPLIERS, SIDE, Codes, flips
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates
 from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
 from skfairdp.inprocessing.rates.training import Lagrangian, ScaledAscent
@@ -25,8 +25,7 @@ Signed = tuple[Codes, Codes]
 _SHARES = {"decisions": 0.3, "path": 0.6, "accuracy": 0.1}
 _WITH_ASCENT = {"decisions": 0.2, "ascent": 0.3, "path": 0.4, "accuracy": 0.1}
 # Where features and labels are public, so are right decisions, and what the scores expect.
-_IN_PUBLIC = {"decisions": 0.3, "path": 0.7}
-_SIDE_IN_PUBLIC = 31  # as groups alone are private, they are few: less noise, and coarser
+_IN_PUBLIC = {"decisions": 0.2, "adjusted decisions": 0.5, "path": 0.3}
 _ASCENT_STEPS = 32
 
 
@@ -38,7 +37,7 @@ def plan_tables(
     `ascent`: whether the direction has to be found. `public`: whether features and labels are.
     """
     segments = []
-    side = _SIDE_IN_PUBLIC if public else SIDE
+    side = len(AROUND_ONE) // 2 if public else SIDE
     shares = _IN_PUBLIC if public else _WITH_ASCENT if ascent else _SHARES
     for name, share in shares.items():
         steps = _ASCENT_STEPS if name == "ascent" else 1
@@ -80,27 +79,35 @@ class Tables:
         """Release how many of each (group, label) are selected without a constraint, or not."""
         return self._count("decisions", np.zeros((self._n_groups, 2)))
 
+    def adjusted(self, direction: Floats) -> Floats:
+        """Release the same at the multiplier 1 of a direction."""
+        return self._count("adjusted decisions", direction)
+
     def ascend(self, decided: Floats, tolerance: float) -> Floats:
         """Find the direction in which gaps fall at the least cost: by multipliers of the gaps.
 
         Dual ascent over scores that stay as they are: each step looks at who is selected at the
         present multipliers, and steps shrink, so that solutions of any size are found. Who that
         is, is released; where features and labels are public, the scores say it.
-        It aims at half of the tolerance, as a point is taken well within it. The
+        It aims at half of the tolerance, as a point is taken well within it; where the scores say
+        it, at half of the gap if that is less, so that the path leads somewhere. The
         direction is the mean of the second half of the steps.
         """
         segment = self._planned.get("ascent")
         constraints = RateConstraints(self._notion, (0, 1), self._n_groups, 0.5 * tolerance)
         factors = np.arange(1.0, _ASCENT_STEPS + 2.0) ** -0.7
-        dual = ScaledAscent(
-            constraints.tolerances, rate=0.1, penalty=0.0, limit=2.0, factors=factors
-        )
+        aims = constraints.tolerances
         if segment is None:
             n, std, look = max(float(decided.sum()), 1.0), 0.0, self._expected(decided)
+            decided = look(np.zeros((self._n_groups, 2)))
+            masses = np.maximum(constraints.masses(decided), 1.0)
+            gaps = constraints.gaps_of(constraints.successes(decided) / masses, masses)
+            aims = np.minimum(aims, 0.5 * np.abs(gaps).max())
         else:
             n = float(sum(segment.expected_sizes))
             std = segment.blocks[0].noise_std / n
             look = partial(self._count, "ascent")
+        dual = ScaledAscent(aims, rate=0.1, penalty=0.0, limit=2.0, factors=factors)
         lagrangian = Lagrangian(constraints, dual, memory=0.0, noise_std=std)
         lagrangian.observe(decided / n)
         costs: list[Floats] = []
@@ -114,12 +121,13 @@ class Tables:
         weights = self._rates.selected.sum(axis=0)
         rate_of = np.abs(self._rates.selected).argmax(axis=0)
         found: list[tuple[Floats, Signed]] = []
-        of_side = SIDE if self._labels is None else _SIDE_IN_PUBLIC
+        multipliers = MULTIPLIERS if self._labels is None else AROUND_ONE
+        of_side = len(multipliers) // 2
 
         def flipped(told: Floats) -> Signed:
             if not found or found[0][0] is not told:  # of another part of the rows
                 of_told = np.column_stack([told[:, 0], weighted(direction, told)])
-                found[:] = [(told, flips(of_told, of_side))]
+                found[:] = [(told, flips(of_told, multipliers))]
             return found[0][1]
 
         def successes(told: Floats, groups: Codes, labels: Codes) -> Signed:

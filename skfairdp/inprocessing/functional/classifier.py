@@ -263,7 +263,8 @@ class FunctionalMechanismClassifier(SizedByGroup):
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the logit of the second class, for rows clipped to the declared bounds."""
-        return exact_matmul(self.rows_.transform(self._features(X)), self.theta_)
+        X = self._features(X)  # first: refuses where nothing is fitted
+        return exact_matmul(self.rows_.transform(X), self.theta_)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         positive = expit(self.decision_function(X))
