@@ -19,6 +19,7 @@ an interactive page.
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -29,7 +30,14 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, certify, default_net, fit_many
+from skfairdp import (
+    DPSGDClassifier,
+    FairDPClassifier,
+    PrivacyLedger,
+    certify,
+    default_net,
+    fit_many,
+)
 from skfairdp.datasets import load_mortgage_approvals
 from skfairdp.metrics import group_gap
 from skfairdp.model_selection import (
@@ -94,12 +102,15 @@ print(f"its own noisy accuracy, which flatters: {search.best_score_:.3f}\n")
 # protection, and every fit is a release of its own. Here the applicants set aside play that part.
 # The figures say what each model can do; they don't say what it cost to compare them.
 #
-# ``fit_many`` trains the linear models of one kind in one pass; each is still charged by itself.
+# ``fit_many`` trains the linear models of one kind in one pass; each is still charged by itself,
+# here in a ledger that is thrown away.
 
 EPSILONS = (1.0, 2.0, 8.0)
 public = pipeline(DPSGDClassifier())[:-1]  # bounds and categories, nothing from the rows
 rows, rows_test = public.fit_transform(X), public.transform(X_test)
-plain = DPSGDClassifier(linear, **settings)
+folder = tempfile.TemporaryDirectory()
+ledger = PrivacyLedger(f"{folder.name}/spent.db")
+plain = DPSGDClassifier(linear, ledger=ledger, **settings)
 models = {
     "DP-SGD": fit_many(plain, [{"epsilon": e} for e in EPSILONS], rows, y),
     "FairDP": [
@@ -107,6 +118,7 @@ models = {
         for e in EPSILONS
     ],
 }
+folder.cleanup()
 results = []
 for name, of_kind in models.items():
     for epsilon, model in zip(EPSILONS, of_kind, strict=True):

@@ -25,7 +25,7 @@ from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import SHARED, Check, WithParameters
-from skfairdp.persons import Persons, encode_persons
+from skfairdp.persons import Persons, encode_persons, refuse_other_order
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
@@ -161,14 +161,15 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         self._warn_of_another_fit()
         with self._all_or_nothing():
             y, sensitive_features = with_columns_of(X, y, sensitive_features)
-            with self._about(person_ids, sensitive_features):
+            with self._about(X, y, sensitive_features, person_ids):
                 self._fit(X, y, sensitive_features)
         return self
 
     @contextmanager
-    def _about(self, person_ids: Any, sensitive_features: Any) -> Iterator[None]:
+    def _about(self, X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> Iterator[None]:
         """Keep the ids of the persons for as long as a fit takes; refuse one without its groups."""
         self._check_has_groups(sensitive_features)
+        refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
         if person_ids is not None and not self._takes_persons:
             raise ValueError(
                 f"{type(self).__name__} got person_ids, and has no promise about a person with "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -192,12 +193,10 @@ def refuse_labels(y: NDArray) -> None:
         with warnings.catch_warnings():
             # "The number of unique classes is greater than 50% of the number of samples".
             warnings.simplefilter("ignore")
-            try:
+            with suppress(Exception):
                 kind = type_of_target(y)
-            except Exception:
-                kind = "unknown"
     if kind not in ("binary", "multiclass"):
         raise ValueError(
-            f"Unknown label type: {kind}. Labels are classes: text, whole numbers, or True and "
-            "False; of one kind, one a row."
+            f"Unknown label type: {kind}. 'y' must hold classes: text, whole numbers, or True and "
+            "False, of one kind; turn those of dtype object into one, as with y.astype(int)."
         )

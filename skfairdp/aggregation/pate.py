@@ -76,7 +76,7 @@ class PATEClassifier(AggregatedClassifier):
             Their groups; several columns form intersections.
         """
         self._warn_of_another_fit()
-        with self._all_or_nothing(), self._about(person_ids, sensitive_features):
+        with self._all_or_nothing(), self._about(X, y, sensitive_features, person_ids):
             public = public_rows(X_public, sensitive_features_public, type(self).__name__)
             rows = self._check_rows(X, y, sensitive_features)
             self._train_on(rows, queries_of(self, public))

@@ -25,7 +25,6 @@ from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.documentation import complete_docstrings
-from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.labels import positions
 from skfairdp.parameters import Choice
 
@@ -219,7 +218,7 @@ class SFPATEClassifier(AggregatedClassifier):
             The learner that has to be fair takes no groups.
         """
         self._warn_of_another_fit()
-        with self._all_or_nothing(), self._about(person_ids, sensitive_features):
+        with self._all_or_nothing(), self._about(X, y, sensitive_features, person_ids):
             learner = getattr(self, self._fair)
             if learner is not None and not (hasattr(learner, "fit") and takes_groups(learner)):
                 raise TypeError(
@@ -263,9 +262,6 @@ class SFPATEClassifier(AggregatedClassifier):
     @property
     def _fair(self) -> str:
         return "student" if self.variant == "fair_student" else "teacher"
-
-    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        return groups_of_training(sensitive_features, n, self.groups)
 
     def _n_options(self, rows: PrivateRows) -> int:
         assert rows.groups is not None

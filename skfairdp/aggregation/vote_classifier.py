@@ -33,7 +33,7 @@ from skfairdp.assumptions import (
 )
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
-from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
+from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -244,7 +244,7 @@ class AggregatedClassifier(PrivateClassifier):
         return PrivateRows(X, labels, classes, groups, persons)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        return encode_groups(sensitive_features, n_rows=n)
+        return groups_of_training(sensitive_features, n, getattr(self, "groups", None))
 
     def _guarantee(
         self, plan: Plan, run: VotingRun, came_of_it: tuple[str, ...] = ()

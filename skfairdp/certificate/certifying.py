@@ -26,7 +26,8 @@ from skfairdp.fairness.derivation import TRAINING
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.labels import count_rows
-from skfairdp.persons import warn_of_ids
+from skfairdp.parameters import BOOLEAN, check_arguments
+from skfairdp.persons import refuse_other_order, warn_of_ids
 from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -168,6 +169,8 @@ def certify(
     )
     if X is None and any(part is not None for part in (y, sensitive_features, person_ids)):
         raise ValueError("y, sensitive_features or person_ids were given without X: pass the rows.")
+    check_arguments(locals(), check_ids=BOOLEAN)
+    refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)

@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed, releases_rows
-from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.labels import count_rows, label_column, positions
 from skfairdp.persons import encode_persons
@@ -59,10 +59,10 @@ def comparable_groups(
             "count_epsilon protects the held-out rows, but the model was fitted without groups "
             "and the groups that occur among these rows are private; declare them as groups=[...]."
         )
-    groups = encode_groups(
+    groups = groups_of_training(
         sensitive_features,
-        n_rows=n_rows,
-        labels=labels,
+        n_rows,
+        labels,
         on_missing="drop",
         # An error about one private row would reveal it: such rows are left out in silence. Others
         # are named where groups were declared for this claim.

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from skfairdp.comparators.networks import Batch, Losses, Widths
 from skfairdp.engine.training import Progress
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import (
     BOOLEAN,
@@ -32,6 +32,7 @@ from skfairdp.parameters import (
     WithParameters,
     check_parameters,
 )
+from skfairdp.persons import refuse_other_order
 from skfairdp.rows import check_features, check_rows
 
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
@@ -185,6 +186,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
 
     def _read(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Batch, Widths]:
         """Check what came in and turn it into tensors."""
+        refuse_other_order(X=X, y=y, sensitive_features=sensitive_features)
         name, n_classes = type(self).__name__, 0
         if self._needs_labels:
             values, labels = check_rows(self, X, y)
@@ -219,7 +221,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         self, sensitive_features: Any, n_rows: int
     ) -> tuple[tuple, NDArray[np.int64], tuple[int, ...]]:
         """Labels of the groups, their codes (n, 1) and their number."""
-        groups = encode_groups(sensitive_features, n_rows=n_rows)
+        groups = groups_of_training(sensitive_features, n_rows)
         return groups.labels, groups.codes[:, None], (len(groups.labels),)
 
     def _scaled(self, values: NDArray[Any]) -> NDArray[np.float64]:

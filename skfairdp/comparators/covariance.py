@@ -17,7 +17,7 @@ from sklearn.linear_model import Lasso
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import warn_user
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -125,7 +125,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         X, self.classes_, labels = self._rows_of_fit(X, y, None)
-        groups = encode_groups(sensitive_features, n_rows=len(X))
+        groups = groups_of_training(sensitive_features, len(X))
         stated = PrivacyGuarantee.void(
             "CovarianceConstrainedClassifier trains without noise: it is a yardstick for private "
             "learners, and protects neither rows nor groups"

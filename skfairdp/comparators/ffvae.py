@@ -15,7 +15,7 @@ from torch.nn import functional
 from skfairdp.comparators.base import AT_LEAST_ZERO
 from skfairdp.comparators.networks import Batch, GaussianEncoder, Losses, negative_log_likelihood
 from skfairdp.comparators.variational import VariationalEncoder
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import encode_groups, groups_of_training
 
 
 def shuffled(z: Tensor, blocks: Sequence[Tensor], generator: torch.Generator) -> Tensor:
@@ -134,7 +134,7 @@ class FFVAEEncoder(VariationalEncoder):
         encode_groups(sensitive_features, n_rows=n_rows)  # says what is wrong with the table
         named = isinstance(sensitive_features, pd.Series | pd.DataFrame)
         table = pd.DataFrame(sensitive_features if named else np.asarray(sensitive_features))
-        attributes = [encode_groups(column, n_rows=n_rows) for _, column in table.items()]
+        attributes = [groups_of_training(column, n_rows) for _, column in table.items()]
         codes = np.stack([attribute.codes for attribute in attributes], axis=1)
         labels = tuple(attribute.labels for attribute in attributes)
         return labels, codes, tuple(map(len, labels))

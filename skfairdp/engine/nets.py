@@ -20,6 +20,7 @@ from skfairdp.engine.modules import MLP
 from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer, make_optimizer
 from skfairdp.engine.parameter_vector import FlatParameters, flatten
 from skfairdp.engine.randomness import SeededDraws
+from skfairdp.parameters import Number
 
 _OURS = {"batch_size": 128, "max_epochs": 10}  # skorch's defaults
 
@@ -122,6 +123,8 @@ def check_net(net: Any) -> NeuralNet:
                 f"'net' sets {name}={getattr(net, name)!r}; leave it at skorch's default "
                 f"({default!r}) and use the estimator's {name}: it determines the privacy cost."
             )
+    if not (Number(0).accepts(net.lr) or isinstance(net.lr, Tensor)):
+        raise ValueError(f"'net' sets lr={net.lr!r}, which must be {Number(0).describe()}.")
     if net.warm_start:
         raise ValueError(
             "'net' sets warm_start=True; leave it out: every fit starts afresh, for training that "

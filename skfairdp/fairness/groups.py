@@ -21,6 +21,8 @@ _SEVERAL = (
     "or the names of all its groups, such as 'a and b', which are then a group of their own."
 )
 
+_MOST = 100  # groups that may occur without being declared
+
 
 @dataclass(frozen=True, eq=False)
 class Groups:
@@ -136,11 +138,20 @@ def groups_of_records(groups: Groups | None, persons: Persons | None) -> Groups 
     return replace(groups, codes=persons.one_each(groups.codes, _SEVERAL))
 
 
-def groups_of_training(sensitive_features: Any, n_rows: int, declared: Any) -> Groups:
-    """Groups of training rows: the declared ones, or those that occur."""
+def groups_of_training(
+    sensitive_features: Any, n_rows: int, declared: Any = None, **options: Any
+) -> Groups:
+    """Groups of training rows, or to certify: the declared ones, or those that occur."""
     # Whether a row has a declared group is private: one that has none is left out in silence.
-    unknown: Literal["raise", "drop"] = "raise" if declared is None else "drop"
-    return encode_groups(sensitive_features, n_rows=n_rows, labels=declared, on_unknown=unknown)
+    given = {"labels": declared, "on_unknown": "raise" if declared is None else "drop"} | options
+    groups = encode_groups(sensitive_features, n_rows=n_rows, **given)
+    if declared is None and len(groups.labels) > _MOST:  # they become public
+        raise ValueError(
+            f"'sensitive_features' holds {len(groups.labels)} different groups, which would become "
+            f"public; more than {_MOST} have to be declared. Bin a column of numbers (pandas.cut), "
+            "or name the groups in groups=, or in group_sizes= where there is no groups=."
+        )
+    return groups
 
 
 def _columns(values: Any, n_rows: int, name: str) -> list[pd.Series]:

@@ -28,7 +28,7 @@ from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.training import Progress, schedule_factors
-from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
+from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier
 from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watched
 from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
@@ -149,7 +149,7 @@ class GradientClassifier(BudgetedClassifier):
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if sensitive_features is None:
             return None
-        return encode_groups(sensitive_features, n_rows=n)
+        return groups_of_training(sensitive_features, n)
 
     def _used(
         self, X: np.ndarray, labels: np.ndarray, groups: Groups | None

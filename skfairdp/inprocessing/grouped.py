@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.parameters import MAPPING, NONE, POSITIVE
@@ -45,11 +45,9 @@ class SizedByGroup(BudgetedClassifier):
             if self.group_sizes is not None:
                 raise ValueError("'group_sizes' is set, but fit got sensitive_features=None.")
             return None
-        if self.group_sizes is not None:
-            labels = tuple(check_group_sizes(self.group_sizes))
-            return encode_groups(sensitive_features, n_rows=n, labels=labels, on_unknown="drop")
-        groups = encode_groups(sensitive_features, n_rows=n)
-        if len(groups.labels) < 2:
+        known = None if self.group_sizes is None else tuple(check_group_sizes(self.group_sizes))
+        groups = groups_of_training(sensitive_features, n, known)
+        if known is None and len(groups.labels) < 2:
             raise ValueError(
                 "'sensitive_features' must hold at least two groups; got one. Pass None to train "
                 "without groups."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,9 +23,10 @@ from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import schedule_factors
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.parameters import check_parameters
+from skfairdp.parameters import COUNT, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
@@ -46,7 +47,7 @@ def fit_many(
 
     Every model draws batches and noise of its own, and has its own plan, guarantee and entry
     in the ledger. All of them are releases about the same people: what they cost together is
-    what the ledger adds up, as for fits one after the other.
+    what the ledger adds up, as for fits one after the other; without one a warning says so.
 
     Parameters
     ----------
@@ -92,9 +93,13 @@ def fit_many(
             "fit_many takes a DPSGDClassifier without public_parity; got "
             f"{type(estimator).__name__}. Fit others one by one."
         )
-    each: list[Mapping[str, Any]] = [{}] * settings if isinstance(settings, int) else [*settings]
-    if not each:
-        raise ValueError("'settings' is empty: give one dictionary for each model.")
+    number: list[Any] = [{}] * int(cast(int, settings)) if COUNT.accepts(settings) else []
+    each = [*settings] if isinstance(settings, Iterable) else number
+    if not each or not all(isinstance(own, Mapping) for own in each):
+        raise ValueError(
+            f"settings={settings!r} is not allowed: give a whole number of models, 1 or more, or "
+            "a dictionary of parameters for each, such as [{'epsilon': 0.5}, {'epsilon': 1.0}]."
+        )
     models = [clone(estimator).set_params(**own) for own in each]
     several = any(Processes(model.distributed is not None).size > 1 for model in models)
     if several or stored_rows(X) is not None:
@@ -219,6 +224,13 @@ class _Together(ExitStack):
             for model, own in zip(self._others, self._own, strict=True):
                 self.enter_context(model._all_or_nothing(self._known))
                 model._charge(own.stated)
+            uncounted = [m for m in (self._first, *self._others) if "_uncounted" in vars(m)]
+            if len(uncounted) > 1:
+                warn_user(
+                    f"fit_many trains {len(uncounted)} models, and no ledger counts: who is in the "
+                    "rows has spent the ε of each. Set ledger= to have them counted together.",
+                    PrivacyWarning,
+                )
         except BaseException:  # no row has been used
             for model in (self._first, *self._others):
                 model._give_back()

@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from skfairdp.base import PrivateClassifier, PrivateEstimator
 from skfairdp.figures import as_given, significant_up
 from skfairdp.parameters import PROBABILITY, Number, check_arguments, check_parameters
+from skfairdp.persons import refuse_other_order
 from skfairdp.preprocessing import PrivateTableEncoder
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -104,6 +105,7 @@ def fit_within(
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
     check_parameters(final, final._parameters)
+    refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
     whose = {} if person_ids is None else {"person_ids": person_ids}
     people: dict[str, Any] = {"sensitive_features": sensitive_features, **whose}
     steps = [(n, clone(step)) for n, step in pipeline.steps if step not in (None, "passthrough")]

@@ -11,7 +11,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
 from skfairdp.certificate.unwrap import unwrap
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import encode_groups, groups_of_training
 
 
 def accepts_groups(estimator: Any, method: str) -> bool:
@@ -43,7 +43,7 @@ def known_groups(
         return known
     if any(getattr(final, name, None) is not None for name in ("group_sizes", "groups")):
         return known  # declared inside; others that occur are private
-    seen = encode_groups(sensitive_features, n_rows=n_rows, on_missing="drop").labels
+    seen = groups_of_training(sensitive_features, n_rows, on_missing="drop").labels
     if not seen:
         raise ValueError(
             "sensitive_features has no value in any row, so no group is known. Give the group of "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,7 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
 from skfairdp.postprocessing.group_models import group_parts, parallel_privacy, refuse_unfit
@@ -193,8 +193,10 @@ class SmoothedClassifier(PrivateClassifier):
         names = None
         if sensitive_features is not None:
             given = fit_parameters(inner, sensitive_features)
-            left_out: Literal["drop", "raise"] = "drop" if given else "raise"
-            names = encode_groups(sensitive_features, n_rows=n, on_missing=left_out).labels
+            if given:  # the estimator says which groups it takes
+                names = encode_groups(sensitive_features, n_rows=n, on_missing="drop").labels
+            else:
+                names = groups_of_training(sensitive_features, n).labels
         inner.fit(X, y, **given)
         # An estimator that was told the groups knows which of them were declared, and what
         # becomes of rows without one.

@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags
 from skorch import NeuralNet
 
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.figures import significant_up
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
@@ -298,7 +298,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         X, y = check_rows(self, X, y, allow_nd=images, labels_declared=declared)
         X, groups = X.reshape(len(X), -1), None
         if sensitive_features is not None:
-            groups = encode_groups(sensitive_features, n_rows=len(X))
+            groups = groups_of_training(sensitive_features, len(X))
         self.groups_ = None if groups is None else groups.labels
         codes = self.objective == "fair_codes"
         self.sees_group_ = codes and bool(self.encoder_sees_group)

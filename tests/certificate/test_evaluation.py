@@ -57,7 +57,7 @@ def test_groups_and_labels_come_in_every_container(model, rows, convert):
     found = certify(
         model,
         rows.X,
-        pd.Series(labels, index=np.arange(600)[::-1]) if convert is pd.Series else labels,
+        pd.Series(labels, index=np.arange(600) + 7) if convert is pd.Series else labels,
         sensitive_features=convert(rows.groups),
         notion="equalized_odds",
     )
@@ -83,6 +83,12 @@ def test_planned_certificates_share_the_error_and_say_which_they_are(model, rows
     assert any("number 2" in text and "of 5" in text for text in claim.assumptions)
     later = certify(model, rows.X, sensitive_features=rows.groups, certificate_index=3)
     assert any("best among several" in text for text in later.fairness[0].assumptions)
+
+
+@pytest.mark.parametrize("check_ids", ["yes", 1, None])
+def test_whether_to_look_for_ids_is_true_or_false(model, rows, check_ids):
+    with pytest.raises(ValueError, match="check_ids=.* give True or False"):
+        certify(model, rows.X, check_ids=check_ids)
 
 
 def test_unknown_group_raises(model, rows):

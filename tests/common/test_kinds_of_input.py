@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,23 @@ from sklearn.utils import get_tags
 
 from skfairdp import FairDPClassifier, PrivacyLedger, certify
 from skfairdp.exceptions import UnknownGroupError
-from tests.common.roster import EVERY, FAST, build, every_class, every_estimator, once, people
+from tests.common.roster import (
+    EVERY,
+    FAST,
+    SETTINGS,
+    build,
+    every_class,
+    every_estimator,
+    once,
+    people,
+)
 
 CONTAINERS = {
     "lists": (np.ndarray.tolist, list, list),
     "float32": (lambda X: X.astype(np.float32), np.asarray, np.asarray),
     "Fortran order": (np.asfortranarray, np.asarray, np.asarray),
     "pandas": (
-        lambda X: pd.DataFrame(X, columns=list("pqrs"), index=np.arange(len(X))[::-1]),
+        lambda X: pd.DataFrame(X, columns=list("pqrs"), index=np.arange(len(X)) + 3),
         lambda y: pd.Series(y, index=np.arange(len(y)) + 7),
         lambda groups: pd.Series(groups, dtype="category"),
     ),
@@ -90,6 +99,52 @@ def test_sparse_rows_are_taken_or_refused_before_a_charge(name: str, tmp_path: P
     assert [claim.bound for claim in sparse.fairness] == [claim.bound for claim in same.fairness]
 
 
+def in_pandas() -> dict[str, Any]:
+    """Rows, labels, groups and ids of which all are indexed alike."""
+    X, y, groups = people()
+    table = pd.DataFrame(X, index=np.arange(len(X)) + 5)
+    columns = {"y": y, "sensitive_features": groups, "person_ids": np.arange(len(X))}
+    return {"X": table} | {n: pd.Series(c, index=table.index) for n, c in columns.items()}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_an_index_in_another_order_is_refused_before_a_charge(kind: type, tmp_path: Path) -> None:
+    given = in_pandas()
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    model = kind(**next(iter(SETTINGS[kind][1].values())).get_params(deep=False))
+    if "ledger" in model.get_params():
+        model.set_params(ledger=ledger)
+    with pytest.raises(ValueError, match=r"'X' and 'y' .*y\.loc\[X\.index\].*y\.to_numpy\(\)"):
+        model.fit(given["X"], given["y"][::-1], sensitive_features=given["sensitive_features"])
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize("turned", ["y", "sensitive_features", "person_ids"])
+def test_an_index_in_another_order_is_refused_of_every_argument(turned: str) -> None:
+    given = in_pandas()
+    given[turned] = given[turned].sample(frac=1.0, random_state=0)
+    for ask in (build("DP-SGD").fit, partial(certify, once("DP-SGD"))):
+        with pytest.raises(ValueError, match=f"'X' and '{turned}' hold the same labels"):
+            ask(**given)
+        others = given | {"X": given["X"].to_numpy()}
+        with pytest.raises(ValueError, match=f"'{turned}'.* hold the same labels"):
+            ask(**others)
+
+
+def test_an_index_that_says_nothing_about_places_is_paired_by_place() -> None:
+    X, _, groups = people()
+    given = in_pandas()
+    table, column = given["X"], given["sensitive_features"]
+    bound = certify(once("DP-SGD"), X, sensitive_features=groups).fairness[0].bound
+    numbers = np.arange(len(X))
+    for index in (numbers, numbers[::-1], numbers % 7, numbers.astype(str), [numbers, numbers]):
+        renamed = pd.Series(column.to_numpy(), index=index)
+        claim = certify(once("DP-SGD"), table, sensitive_features=renamed).fairness[0]
+        assert claim.bound == bound
+    with pytest.raises(ValueError, match="sensitive_features has another number of rows"):
+        certify(once("DP-SGD"), table, sensitive_features=column[:-1])
+
+
 @every_estimator
 @pytest.mark.parametrize(
     ("labels", "values"),
@@ -124,6 +179,39 @@ def test_two_attributes_mean_their_intersections(name: str) -> None:
     assert certify(model, X, sensitive_features=both).fairness[0].groups == expected
     if name == "FairDP":
         assert set(model.privacy_.per_group) == set(expected)
+
+
+# Many values by mistake, such as incomes, and many intersections of columns with few.
+_ROWS = np.arange(300)
+MANY = {"numbers": _ROWS * 97.5, "columns": np.stack([_ROWS % 21, _ROWS % 20], axis=1)}
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in ("table", "Laplace noise")])
+@pytest.mark.parametrize("many", MANY)
+def test_many_undeclared_groups_are_refused_before_a_charge(
+    name: str, many: str, tmp_path: Path
+) -> None:
+    X, y, _ = people()
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    model = build(name)
+    if "ledger" in model.get_params():
+        model.set_params(ledger=ledger)
+    with pytest.raises(ValueError, match=r"holds (150|300) different groups.*pandas\.cut"):
+        model.fit(X, y, sensitive_features=MANY[many])
+    assert not ledger.entries()
+
+
+def test_many_undeclared_groups_are_refused_by_certify_and_few_declared_ones_taken() -> None:
+    X, y, _ = people()
+    model = build("DP-SGD").fit(X, y)
+    for many in MANY.values():
+        with pytest.raises(ValueError, match=r"holds 300 different groups.* groups="):
+            certify(model, X, sensitive_features=many)
+    incomes, declared = np.repeat(MANY["numbers"][:150], 2), (0.0, 97.5)
+    certificate = certify(model, X, sensitive_features=incomes, groups=declared)
+    assert certificate.fairness[0].groups == declared
+    taken = build("FairDP", group_sizes=dict.fromkeys(declared, 2))
+    assert taken.fit(X, y, sensitive_features=incomes).groups_ == declared
 
 
 @every_estimator

@@ -78,6 +78,10 @@ BAD_ROWS: dict[str, tuple[Break, str]] = {
     "labels of other length": (lambda X, y, a: (X, y[:-1], a), "inconsistent numbers of samples"),
     "no labels": (lambda X, y, a: (X, None, a), "y"),
     "missing label": (label(np.nan), "y contains NaN"),
+    "whole numbers as objects": (
+        lambda X, y, groups: (X, np.where(y == "yes", 1, 0).astype(object), groups),
+        r"Unknown label type: unknown\. 'y' must hold .*y\.astype\(int\)",
+    ),
     "continuous label": (label(PLANTED), "Unknown label type: continuous"),
     "mixed labels": (label(SECRET), "label"),
     "one class": (lambda X, y, a: (X, np.full(len(X), "yes"), a), "1 class"),

@@ -37,6 +37,13 @@ group_aware = pytest.mark.parametrize("kind", GROUP_AWARE, ids=lambda kind: kind
 
 
 @every_one
+def test_groups_whose_index_is_in_another_order_are_refused(kind):
+    X, y, s = people()
+    with pytest.raises(ValueError, match="'X' and 'sensitive_features' hold the same labels"):
+        small(kind).fit(pd.DataFrame(X), y, sensitive_features=pd.Series(s)[::-1])
+
+
+@every_one
 def test_a_representation_has_as_many_components_as_asked_for(kind):
     X, y, s = people()
     encoder = small(kind, n_components=3).fit(X, y, sensitive_features=s)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skfairdp.exceptions import UnknownGroupError
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import encode_groups, groups_of_training
 
 VALUES = ["b", "a", "b"]
 
@@ -79,6 +79,13 @@ def test_declared_labels_keep_their_order_and_empty_groups():
     assert groups.labels == (2, 1, 3)
     assert groups.codes.tolist() == [1, 1]
     assert groups.counts.tolist() == [0, 2, 0]
+
+
+def test_a_hundred_groups_may_occur_and_more_are_declared():
+    assert groups_of_training(np.arange(100), 100).labels == tuple(range(100))
+    with pytest.raises(ValueError, match="holds 101 different"):
+        groups_of_training(np.arange(101), 101)
+    assert len(groups_of_training(np.arange(101), 101, range(101)).labels) == 101
 
 
 def test_numbers_match_across_dtypes():

@@ -581,6 +581,13 @@ def test_certificates_of_a_path_hold_together(fitted) -> None:
     assert certificates[0.3].verify(model.at(0.3))
 
 
+@pytest.mark.parametrize("tolerances", [0.1, [], "0.1", ["0.1"], [0.1, 2.0], None], ids=repr)
+def test_tolerances_of_another_form_are_refused(fitted, rows, tolerances) -> None:
+    X, y, groups = rows
+    with pytest.raises(ValueError, match="'tolerances?' must be a"):
+        fitted.certify_path(X, y, sensitive_features=groups, tolerances=tolerances)
+
+
 def test_the_picture_shows_the_point_in_use(rows, fitted) -> None:
     pytest.importorskip("matplotlib")
     X, y, groups = rows

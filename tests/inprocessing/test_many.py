@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from skfairdp import (
 from skfairdp.engine import many_releases
 from skfairdp.engine.many_releases import ManyReleases
 from skfairdp.engine.nets import prepare_net
-from skfairdp.exceptions import BudgetExceededError, PlanError
+from skfairdp.exceptions import BudgetExceededError, PlanError, PrivacyWarning
 from skfairdp.inprocessing.many import _linear_layer
 
 RNG = np.random.default_rng(0)
@@ -242,7 +244,7 @@ def test_a_failure_while_rows_are_used_stays_charged(tmp_path, monkeypatch) -> N
 @pytest.mark.parametrize(
     ("base", "settings", "said"),
     [
-        (linear(), [], "empty"),
+        (linear(), [], "is not allowed: give a whole number"),
         (DPSGDClassifier(progress=False), 2, "one linear layer"),
         (linear(torch.optim.RMSprop), 2, "plain SGD"),
         (linear(), [{}, {"net__optimizer": torch.optim.Adam}], "plain SGD"),
@@ -297,3 +299,38 @@ def test_a_net_on_another_device_is_refused() -> None:
 def test_other_mechanisms_are_refused() -> None:
     with pytest.raises(ValueError, match="one by one"):
         fit_many(FairDPClassifier(), 2, X, Y)
+
+
+@pytest.mark.parametrize(
+    "settings", [2.0, 0, -1, True, "ab", None, [], ["ab"], [{}, 1], {"epsilon": 1.0}], ids=repr
+)
+def test_settings_of_another_form_are_refused(settings: object, tmp_path: Path) -> None:
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    with pytest.raises(ValueError, match=r"settings=.* is not allowed: give a whole number of"):
+        fit_many(linear(ledger=ledger), settings, X, Y)
+    assert not ledger.entries()
+
+
+def test_a_number_of_models_may_be_numpys() -> None:
+    assert len(fit_many(linear(), np.int64(2), X, Y)) == 2
+
+
+@pytest.mark.parametrize("settings", [[{"net__lr": "0.1"}], [{}, {"net__lr": "0.1"}]], ids=repr)
+def test_a_learning_rate_that_is_no_number_is_refused(settings: list, tmp_path: Path) -> None:
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    with pytest.raises(ValueError, match="'net' sets lr='0.1', which must be a number >= 0"):
+        fit_many(linear(ledger=ledger), settings, X, Y)
+    assert not ledger.entries()
+
+
+@pytest.mark.filterwarnings("default:.*and no ledger counts", "ignore:epsilon=inf")
+def test_models_that_no_ledger_counts_are_warned_of_once(tmp_path: Path) -> None:
+    with pytest.warns(PrivacyWarning, match="fit_many trains 3 models, and no ledger") as said:
+        fit_many(linear(), [{"epsilon": e} for e in (0.5, 1.0, 2.0)], X, Y)
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        fit_many(linear(ledger=PrivacyLedger(tmp_path / "ledger.json")), 2, X, Y)
+        fit_many(linear(), 1, X, Y)
+        fit_many(linear(reproducible_noise=True), 2, X, Y)

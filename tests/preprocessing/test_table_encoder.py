@@ -210,6 +210,11 @@ def test_identifiers_and_dropped_columns_are_not_looked_at() -> None:
     assert looks_like_an_identifier("Passport No")
     assert looks_like_an_identifier("client_no")
     assert looks_like_an_identifier("policyNumber")
+    for name in ("Unnamed: 0", "Unnamed: 0.1", "index", "ssn", "SocialSecurityNumber"):
+        assert looks_like_an_identifier(name)
+        with pytest.raises(ValueError, match="names of identifiers"):
+            PrivateTableEncoder(EPSILON).fit(TABLE.assign(**{name: range(N)}))
+    assert not looks_like_an_identifier("body_mass_index")
     assert not looks_like_an_identifier("number_of_clients")
     assert not looks_like_an_identifier("idle_hours")
     assert not looks_like_an_identifier("paid")

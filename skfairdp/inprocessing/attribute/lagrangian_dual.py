@@ -12,7 +12,7 @@ from skfairdp.assumptions import DECLINING
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicFeatures
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
 from skfairdp.inprocessing.attribute.plan import GRADIENT, TABLE, dual_segments
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
@@ -153,13 +153,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     # -- rows, groups and plan --------------------------------------------------------
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
-        groups = encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_missing="drop",
-            on_unknown="raise" if self.groups is None else "drop",
-        )
+        groups = groups_of_training(sensitive_features, n, self.groups, on_missing="drop")
         if len(groups.labels) < 2:
             found = "'groups' declares" if self.groups is not None else "they hold"
             raise ValueError(

@@ -186,13 +186,15 @@ class PathClassifier(GradientClassifier):
             Of the model that `at` returns for each tolerance. Whichever is picked afterwards,
             its bound holds.
         """
-        asked = [float(tolerance) for tolerance in tolerances]
+        asked = [*tolerances] if isinstance(tolerances, Sequence | np.ndarray) else []
+        if not asked:
+            raise ValueError(f"'tolerances' must be a list of gaps; got {tolerances!r}.")
         self._check_movable(asked)
         path = self._path_of(self.plan_)
         with warnings.catch_warnings():
             # What a tolerance did not reach, its certificate says.
             warnings.simplefilter("ignore", FairnessWarning)
-            models = {tolerance: self._moved(tolerance, path) for tolerance in asked}
+            models = {float(each): self._moved(float(each), path) for each in asked}
         known = _KNOWN.set({})  # one net serves all points: it is asked about the same rows once
         try:
             return {

@@ -19,7 +19,7 @@ from skfairdp.engine.moment_sums import (
     l2_bounds,
     moment_margin,
 )
-from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
+from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
 from skfairdp.inprocessing.grouped import SizedByGroup
 from skfairdp.parameters import NORM, PROBABILITY, Choice, Number, check_parameters
@@ -208,7 +208,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
             return super()._encode_groups(sensitive_features, n)
         if sensitive_features is None:
             return None
-        return encode_groups(sensitive_features, n_rows=n)
+        return groups_of_training(sensitive_features, n)
 
     @property
     def _needs_groups(self) -> str | None:  # type: ignore[override]
