@@ -159,9 +159,10 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             The ledger cannot be written.
         """
         self._warn_of_another_fit()
-        y, sensitive_features = with_columns_of(X, y, sensitive_features)
-        with self._all_or_nothing(), self._about(X, y, sensitive_features, person_ids):
-            self._fit(X, y, sensitive_features)
+        with self._all_or_nothing():
+            y, sensitive_features = with_columns_of(X, y, sensitive_features)
+            with self._about(X, y, sensitive_features, person_ids):
+                self._fit(X, y, sensitive_features)
         return self
 
     @contextmanager

@@ -93,11 +93,13 @@ class ChargedFit:
     def _warn_of_another_fit(self) -> None:
         """Say that a second fit spends again, where no ledger counts; no trace of rows is kept."""
         fitted = vars(self).get(self._post_processes or "", self)
-        # Where releases cost as well, the fit has a figure of its own.
-        spent = vars(fitted).get("training_privacy_", vars(fitted).get("privacy_"))
-        if spent is None or spent.is_void or not self._learns_from_rows:
-            return
-        if fitted.ledger is None and "_only_quoting" not in vars(self):
+        own, found = vars(fitted), []
+        if self._learns_from_rows:  # where releases cost as well, the fit has a figure of its own
+            found.append(own.get("training_privacy_", own.get("privacy_")))
+        if "releases_" in own and fitted.releases_.total:
+            found.append(fitted.privacy_)  # the next fit counts releases from none
+        spent = next((one for one in found if one is not None and not one.is_void), None)
+        if spent is not None and fitted.ledger is None and "_only_quoting" not in vars(self):
             epsilon = significant_up(spent.epsilon)
             warn_user(
                 f"{type(self).__name__} is fitted again, and no ledger counts: who is in the rows "

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import date
+from hashlib import blake2b
 from itertools import combinations
 from typing import Any
 
@@ -14,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.labels import factorized, label_column
 
@@ -25,6 +27,7 @@ _IDENTIFIER = re.compile(
 )
 # Fewer rows, or a smaller share of different values, are no sign of an identifier.
 _ENOUGH_ROWS, _DIFFERENT = 20, 0.5
+_HELD_OUT = b"one held-out row of each person"  # key of the hash of ids; public
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +50,27 @@ class Persons:
             raise ValueError(error)
         return own
 
-    def one_row_each(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Draw one row of each person, all alike: row numbers, in order of the persons."""
+    def one_row_each(self, below: Callable[..., NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Take one row of each person: row numbers, in order of the persons.
+
+        `below`: draws a place for each number of rows, less than it.
+        """
         order = np.argsort(self.codes, kind="stable")
         counts = np.bincount(self.codes, minlength=self.count)
-        rows = order[np.cumsum(counts) - counts + generator.integers(counts)]
-        return np.asarray(rows, dtype=np.int64)
+        return np.asarray(order[np.cumsum(counts) - counts + below(counts)], dtype=np.int64)
+
+    def same_row_each(self, person_ids: Any) -> NDArray[np.int64]:
+        """Take the row of each person that a public hash of the id names, in every call."""
+        ids = np.asarray(person_ids, dtype=object).ravel()[self.one_row_each(np.zeros_like)]
+
+        def below(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+            # Numbers as they are equal: 7 and 7.0 are one person.
+            texts = (str(int(each) if _kind(each) == "number" else each) for each in ids)
+            words = (text.encode("utf-8", "surrogatepass") for text in texts)
+            hashes = (int.from_bytes(blake2b(each, key=_HELD_OUT).digest()) for each in words)
+            return np.array([h % n for h, n in zip(hashes, counts.tolist(), strict=True)], int)
+
+        return self.one_row_each(below)
 
 
 def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
@@ -122,8 +140,8 @@ def warn_of_ids(X: Any, *, persons_known: bool) -> None:
     Names and numbers of different values are looked at, without noise. `persons_known`: whether
     it was said whose row it is.
     """
-    if issparse(X) or np.ndim(X) != 2:
-        raise ValueError("check_ids=True looks at the columns of a dense table; 'X' is none.")
+    if issparse(X) or isinstance(X, StoredRows) or np.ndim(X) != 2:
+        raise ValueError("check_ids=True needs columns of a dense table in memory; 'X' is none.")
     if not isinstance(X, pd.DataFrame):
         X = pd.DataFrame(np.asarray(X), columns=getattr(X, "columns", None))
     repeated: list[str] = []

@@ -96,9 +96,9 @@ def voting_plan(
 
 
 def _segment(name: str, steps: int, norm: float, std: float) -> Segment:
-    # Every query asks the whole ensemble: no sampling, nothing is averaged.
+    # Every query asks the whole ensemble, of unknown size: no sampling, nothing is averaged.
     block = Block(name=name, max_norm=norm, weights=(1.0,), noise_std=float(std))
-    return Segment(steps=int(steps), rates=(1.0,), expected_sizes=(1.0,), blocks=(block,))
+    return Segment(steps=int(steps), rates=(1.0,), expected_sizes=(0.0,), blocks=(block,))
 
 
 def calibrated_noise(

@@ -79,7 +79,7 @@ def certify(
         Their groups, shape (n_rows,) or (n_rows, k); several columns form
         intersections. Rows with a missing value are outside the claim.
     person_ids : array-like, shape (n_rows,), optional
-        Whose row it is, where a person may have several: one row of each, drawn by chance, is
+        Whose row it is, where a person may have several: one of each, drawn by a hash of the id, is
         counted, for rows of one person are not independent. Rates are then weighted by person.
     notion : str, Notion or list of them, default="demographic_parity"
         What is compared: "demographic_parity", "equal_opportunity",
@@ -186,7 +186,7 @@ def certify(
         source = NoiseSource() if count_noise is None else count_noise
         book, held_out = as_ledger(ledger or deployed.ledger), X
         if person_ids is not None:
-            X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids, source)
+            X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids)
         comparable = comparable_groups(deployed, X, sensitive_features, settings)
         if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
             evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))

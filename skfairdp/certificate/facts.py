@@ -74,8 +74,7 @@ def _trained_on(final: Any) -> tuple[str, object, str]:
     plan = getattr(final, "plan_", None)
     stated = getattr(final, "privacy_", None)
     unit = "persons" if getattr(stated, "protects", "") == "person" else "rows"
-    if not isinstance(plan, Plan) or not plan.segments or min(plan.segments[0].rates) <= 0.0:
+    if not isinstance(plan, Plan) or (sizes := sizes_of(plan)) is None:
         return unit, None, PUBLIC
-    source = DECLARED if plan.adjacency == "add-remove" else PUBLIC
-    total = f"{sizes_of(plan).total:,}"
-    return f"{unit} trained on", total, BOUGHT if plan.prior_epsilon else source
+    source = DECLARED if sizes.adjacency == "add-remove" else PUBLIC
+    return f"{unit} trained on", f"{sizes.total:,}", BOUGHT if plan.prior_epsilon else source

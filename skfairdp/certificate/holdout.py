@@ -17,22 +17,19 @@ from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, g
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.labels import count_rows, label_column, positions
 from skfairdp.persons import encode_persons
-from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import answers_of
 
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
 
-def one_row_each(
-    X: Any, y: Any, sensitive_features: Any, person_ids: Any, source: NoiseSource
-) -> tuple[Any, ...]:
-    """Draw one row of each person, with its label and group; several groups are refused."""
+def one_row_each(X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> tuple[Any, ...]:
+    """Take one row of each person, with its label and group; several groups are refused."""
     n_rows = count_rows(X)
     persons = encode_persons(person_ids, n_rows)
     if sensitive_features is not None:
         groups = encode_groups(sensitive_features, n_rows=n_rows, on_missing="drop")
         groups_of_records(groups, persons)
-    drawn = persons.one_row_each(source.sampling)
+    drawn = persons.same_row_each(person_ids)  # of several draws the best could be picked
     given = (X.tocsr() if hasattr(X, "tocsr") else X, y, sensitive_features)
     return tuple(part if part is None else _safe_indexing(part, drawn) for part in given)
 

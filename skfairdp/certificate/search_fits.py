@@ -126,9 +126,8 @@ def _others(
     if not final.plan_.segments and not named & {"epsilon", "delta"}:
         # Nothing is sampled, so the cost of a fit does not depend on the number of rows.
         return [SelfComposedDpEvent(refit, len(candidates) * _fits_per_row(search))]
-    if not answers_of(final)._plans_ahead:
+    if not answers_of(final)._plans_ahead or (whole := sizes_of(final.plan_)) is None:
         return None
-    whole = sizes_of(final.plan_)
     kept, stated = _event(search, final, search.best_params_, whole), final.privacy_
     cost = math.nan if kept is None else event_epsilon(kept, stated.delta, stated.adjacency)
     if not math.isclose(cost, stated.epsilon, rel_tol=1e-6):
@@ -152,11 +151,17 @@ def _others(
     return events
 
 
-def sizes_of(plan: Plan) -> Sizes:
-    """Sizes that a plan was made for: expected records of a batch by their rate."""
-    first = plan.segments[0]
-    pairs = zip(first.expected_sizes, first.rates, strict=True)
-    return Sizes(plan.cells, tuple(round(size / rate) for size, rate in pairs), plan.adjacency)
+def sizes_of(plan: Plan) -> Sizes | None:
+    """Sizes that all releases of a plan are made for: expected records of a batch by rate."""
+    found: set[tuple[int, ...]] = set()
+    for segment in plan.segments:
+        counts = np.divide(segment.expected_sizes, segment.rates)
+        if plan.adjacency == "change-attribute":  # it is private who is in which cell
+            counts = counts.sum(keepdims=True)
+        if segment.blocks:  # others are of public rows
+            found.add(tuple(map(round, counts.tolist())))
+    agreed = len(found) == 1 and all(*found)
+    return Sizes(plan.cells, found.pop(), plan.adjacency) if agreed else None
 
 
 def _training_sizes(search: Any, n: int) -> list[int] | None:

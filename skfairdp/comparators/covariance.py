@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Lasso
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.exact_products import exact_matmul
@@ -223,7 +225,7 @@ def fit_constrained(
         hessian[np.diag_indices_from(hessian)] += ridge
         matrix = linearised(margins)
         covariances = matrix @ weights
-        move, prices = _quadratic_step(hessian, gradient, matrix, covariances, bound)
+        move, prices = _quadratic_step(hessian, gradient, matrix, weights, bound)
         # Exact if above the multipliers' largest sum, which a convex bound rounds up.
         penalty = max(penalty, 2.0 * np.abs(prices).sum())
         excess = _excess(covariances, bound)
@@ -257,35 +259,22 @@ def _excess(covariances: NDArray, bound: float) -> float:
 
 
 def _quadratic_step(
-    hessian: NDArray, gradient: NDArray, matrix: NDArray, covariances: NDArray, bound: float
+    hessian: NDArray, gradient: NDArray, matrix: NDArray, weights: NDArray, bound: float
 ) -> tuple[NDArray, NDArray]:
-    """Minimise the quadratic model where ``|covariances + matrix @ move| <= bound``.
+    """Minimise the quadratic model where ``|matrix @ (weights + move)| <= bound``.
 
-    There are few constraints, so the dual is solved: a lasso in their multipliers.
+    There are few constraints, so the dual is solved: a lasso in their multipliers. They are not
+    unique, because memberships add up to one.
     """
-    factor = cho_factor(hessian)
-    newton = -cho_solve(factor, gradient)
-    if not len(matrix):
-        return newton, np.zeros(0)
-    response = cho_solve(factor, matrix.T)
-    coupling = matrix @ response
-    free = covariances + matrix @ newton
-    prices = np.zeros(len(matrix))
-    for _ in range(1000):
-        before = prices.copy()
-        for j in range(len(prices)):
-            if coupling[j, j] <= 0.0:
-                continue
-            rest = free[j] - coupling[j] @ prices + coupling[j, j] * prices[j]
-            # Inside the bounds a constraint has no price; outside, the one that ends there.
-            prices[j] = np.sign(rest) * max(abs(rest) - bound, 0.0) / coupling[j, j]
-        if np.abs(prices - before).max() <= 1e-6 * np.abs(prices).max():
-            break
-    # Which bounds hold is known now; what they cost follows from linear equations, whose
-    # solution is not unique because memberships add up to one.
-    held, sides = prices != 0.0, np.sign(prices)
-    wanted = free[held] - bound * sides[held]
-    exact = np.linalg.lstsq(coupling[np.ix_(held, held)], wanted, rcond=1e-12)[0]
-    if bound == 0.0 or (np.sign(exact) == sides[held]).all():
-        prices[held] = exact
-    return newton - response @ prices, prices
+    root = cholesky(hessian, lower=True)
+    newton = -cho_solve((root, True), gradient)
+    reach = solve_triangular(root, matrix.T, lower=True)
+    goal = root.T @ (weights + newton)
+    if bound == 0.0:
+        prices = np.linalg.lstsq(reach, goal, rcond=1e-12)[0]
+    else:
+        lasso = Lasso(bound / len(goal), fit_intercept=False, tol=1e-12, max_iter=10_000)
+        with warnings.catch_warnings():  # it is the whole that has to converge
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            prices = lasso.fit(reach, goal).coef_
+    return newton - solve_triangular(root, reach @ prices, lower=True, trans="T"), prices

@@ -48,7 +48,7 @@ class ParquetRows(StoredRows):
     ImportError
         Without pyarrow.
     ValueError
-        For files with different columns, columns that are absent or hold no numbers.
+        For files with different columns, columns that are absent, named twice or hold no numbers.
 
     Notes
     -----
@@ -84,6 +84,12 @@ class ParquetRows(StoredRows):
         self.cache_bytes = int(cache_bytes)
         self._metadata: dict[Path, Any] = {}
         wanted = dict.fromkeys([*features, *([] if target is None else [target]), *others])
+        for names in (self.features, others):
+            if twice := [name for name in names if name == target or names.count(name) > 1]:
+                raise ValueError(
+                    f"The column {twice[0]!r} is named twice by 'features', by 'sensitive', or by "
+                    "one of them and 'target': name it once, or a model may be told the label."
+                )
         if isinstance(source, str | Path):
             schema = self._open(Path(source), list(wanted))
         else:

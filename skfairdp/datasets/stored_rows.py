@@ -210,12 +210,22 @@ def stored_rows(X: Any) -> StoredRows | None:
 
 
 def with_columns_of(X: Any, y: Any, sensitive_features: Any) -> tuple[Any, Any]:
-    """Return labels and groups: those given, or else those that come with stored rows."""
+    """Return labels and groups: those given, or those that come with stored rows; never both."""
     refuse_malformed(X)
     if not isinstance(X, StoredRows):
         return y, sensitive_features
     groups = X.sensitive_features if sensitive_features is None else sensitive_features
-    return X.target if y is None else y, groups
+    labels = X.target if y is None else y
+    for name, used, column, own in (
+        ("y", labels, "target", X.target),
+        ("sensitive_features", groups, "sensitive", X.sensitive_features),
+    ):
+        if own is not None and used is not own:
+            raise ValueError(
+                f"{name!r} was given beside rows that bring their own, by {column!r} of "
+                f"{type(X).__name__}: leave out one of the two."
+            )
+    return labels, groups
 
 
 def in_chunks(answer: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing
 
 from skfairdp.certificate.counted_claims import noisy_cells
@@ -133,9 +134,8 @@ def score_of(
 
 def _area(counts: NDArray[np.int64]) -> float:
     """Area under the ROC curve from counts (label, score bin); ties within a bin count half."""
-    negative, positive = counts[0].astype(np.float64), counts[-1].astype(np.float64)
-    total = negative.sum() * positive.sum()
-    if total == 0.0:
+    counts = counts[[0, -1]]
+    if not counts.any(axis=1).all():
         return 0.5
-    below = np.concatenate([[0.0], np.cumsum(negative)[:-1]])
-    return float((positive * (below + negative / 2.0)).sum() / total)
+    label, place = np.indices(counts.shape)
+    return float(roc_auc_score(label.ravel(), place.ravel(), sample_weight=counts.ravel()))

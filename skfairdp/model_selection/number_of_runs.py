@@ -49,23 +49,6 @@ class NumberOfRuns:
         # At a log(gamma) of -60 lies any mean of use below.
         return math.exp(brentq(excess, -60.0, -1e-12, xtol=1e-14, rtol=1e-14))
 
-    def probabilities(self, largest: int) -> np.ndarray:
-        """Probability of 1, 2, ..., `largest` runs."""
-        gamma = self.gamma
-        if gamma == 1.0:
-            return np.eye(1, largest)[0]
-        log_gamma = math.log(gamma)
-        k = np.arange(1, largest)
-        # Ratio of neighbouring probabilities: (1 - gamma) (k + shape) / (k + 1).
-        steps = math.log1p(-gamma) + np.log((k + self.shape) / (k + 1.0))
-        first = math.log1p(-gamma)
-        if self.shape == 0.0:
-            first -= math.log(-log_gamma)
-        else:
-            first += math.log(self.shape / -math.expm1(self.shape * log_gamma))
-            first += self.shape * log_gamma
-        return np.exp(first + np.concatenate([[0.0], np.cumsum(steps)]))
-
     def draw(self, generator: np.random.Generator) -> int:
         """Draw a number of runs, which the generator tells: it is secret."""
         gamma = self.gamma
@@ -77,16 +60,16 @@ class NumberOfRuns:
             return int(generator.geometric(gamma))
         likely = -math.expm1(self.shape * math.log(gamma))  # that one draw is above zero
         if likely < 1e-3:
-            return self._counted_up(float(generator.random()))
+            first = self.shape * (1.0 - likely) * (1.0 - gamma) / likely
+            return self._counted_up(first, float(generator.random()))
         while True:
             drawn = int(generator.negative_binomial(self.shape, gamma))
             if drawn > 0:
                 return drawn
 
-    def _counted_up(self, chance: float) -> int:
+    def _counted_up(self, probability: float, chance: float) -> int:
         """Invert the distribution function, where most draws would be thrown away."""
-        probability, number = float(self.probabilities(1)[0]), 1
-        rest = 1.0 - self.gamma
+        number, rest = 1, 1.0 - self.gamma
         while chance >= probability > 1e-300:
             chance -= probability
             probability *= rest * (number + self.shape) / (number + 1.0)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from skfairdp.base import PrivateClassifier, PrivateEstimator
-from skfairdp.fairness.groups import groups_of_records
-from skfairdp.figures import as_given
-from skfairdp.labels import count_rows, encode_labels, label_column, refuse_labels
-from skfairdp.parameters import PROBABILITY, Number, check_arguments
-from skfairdp.persons import encode_persons, refuse_other_order
+from skfairdp.figures import as_given, significant_up
+from skfairdp.parameters import PROBABILITY, Number, check_arguments, check_parameters
+from skfairdp.persons import refuse_other_order
 from skfairdp.preprocessing import PrivateTableEncoder
 from skfairdp.privacy.accounting.plan_cost import compose
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import Entry, as_ledger
 from skfairdp.privacy.ledger.totals import covered
 
 # A total from this share of the budget on is near enough.
@@ -69,8 +72,11 @@ def fit_within(
     Raises
     ------
     ValueError
-        If the Pipeline, the budget, labels, groups or ids are not as described: nothing is charged
-        then. What else the classifier refuses, it refuses after the encoder's charge.
+        If the Pipeline, a parameter, the budget, labels, groups or ids are not as described:
+        nothing is charged then. The classifier is asked beforehand, for rows without levels.
+    BudgetExceededError
+        The ledger that both steps name has no room for them; nothing is charged. As its first
+        entries they are one plan, whose total is that of the certificate.
 
     Examples
     --------
@@ -87,61 +93,76 @@ def fit_within(
     final = pipeline.steps[-1][1]
     tables = [step for _, step in pipeline.steps[:-1] if isinstance(step, PrivateTableEncoder)]
     charging = [step for _, step in pipeline.steps[:-1] if isinstance(step, PrivateEstimator)]
-    named = isinstance(final, PrivateClassifier) and "epsilon" in final.get_params(deep=False)
+    named = isinstance(final, PrivateClassifier) and {"epsilon", "delta"} <= set(vars(final))
     if getattr(final, "protects", "record") != "record":
         raise ValueError(_NO_TOTAL)
     if len(tables) != 1 or tables != charging or not named:
         raise ValueError(
             "'pipeline' must have one PrivateTableEncoder and end in a classifier of skfairdp "
-            "with a parameter epsilon, and no other step may be private."
+            "with parameters epsilon and delta, and no other step may be private."
         )
     check_arguments(locals(), epsilon=Number(1e-3), table_share=PROBABILITY)
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
-    final._check_has_groups(sensitive_features)
     refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
-    _check_people(final, count_rows(X), y, sensitive_features, person_ids)
-    steps, rows = [], X
+    check_parameters(final, final._parameters)
     whose = {} if person_ids is None else {"person_ids": person_ids}
-    for name, step in pipeline.steps[:-1]:
-        if step in (None, "passthrough"):
-            continue
-        fitted = clone(step)
-        if isinstance(fitted, PrivateTableEncoder):
-            delta = min(step.delta, final.delta / 10)
-            fitted.set_params(epsilon=table_share * epsilon, delta=delta)
-            spent = fitted._quote(rows, None, **whose)
-            rows = fitted.fit(rows, **whose).transform(rows)
-        else:
-            rows = fitted.fit_transform(rows)
-        steps.append((name, fitted))
-    model = clone(final)
+    people: dict[str, Any] = {"sensitive_features": sensitive_features, **whose}
+    steps = [(n, clone(step)) for n, step in pipeline.steps if step not in (None, "passthrough")]
+    place = [isinstance(step, PrivateTableEncoder) for _, step in steps].index(True)
+    table, model, whole = steps[place][1], steps[-1][1], ("whole", "passthrough")
+    later = Pipeline([whole, *steps[place + 1 : -1]])
+    rows = Pipeline([whole, *steps[:place]]).fit_transform(X)
+    table.set_params(epsilon=table_share * epsilon, delta=min(table.delta, final.delta / 10))
+    spent = table._quote(rows, None, **whose)
+    # In place of what the table will put out: as many rows, of which all cells are missing.
+    blank: Any = np.full(np.shape(rows), np.nan)
+    if (names := getattr(rows, "columns", None)) is not None:
+        blank = pd.DataFrame(blank, getattr(rows, "index", None), names)
+    noiseless = clone(table).set_params(epsilon=math.inf, ledger=None).fit(blank[:2])
+    blank = clone(later).fit_transform(noiseless.transform(blank))
     if "noise_multiplier" in model.get_params(deep=False):
         model.set_params(noise_multiplier=None)
+    stated = _planned(model, spent, epsilon, table_share, blank, y, **people)
+    book, entries = as_ledger(table.ledger), list[Entry]()
+    if book is not None and book == as_ledger(model.ledger):
+        plans = (spent, type(table).__name__), (stated, type(model).__name__)
+        entries = book._reserve_together(*plans, activity="fit")
+        table._reservation, model._reservation = ((book, entry) for entry in entries)
+    try:
+        rows = later.fit_transform(table.fit(rows, **whose).transform(rows))
+        # A plan made before the table was seen composes with it. Another one was chosen by
+        # looking: where there is a budget, it is charged beside what was planned.
+        quoted = clone(model)._quote(rows, y, **people)
+        if dataclasses.replace(quoted, assumptions=stated.assumptions) != stated:
+            if vars(model).pop("_reservation", None) and book is not None and book.budget is None:
+                book.give_back(entries.pop())
+            _planned(model, spent, epsilon, table_share, rows, y, **people)
+        model.fit(rows, y, **people)
+    except BaseException as error:
+        if hasattr(table, "privacy_"):
+            text = significant_up(spent.epsilon)
+            error.add_note(f"The table was fitted before this error: count ε = {text} as spent.")
+        if book is not None and len(entries) > 1:
+            book.note_charge(entries[1], error)
+        error.__notes__ = [*dict.fromkeys(getattr(error, "__notes__", ()))]
+        raise
+    return Pipeline(steps, memory=pipeline.memory)
+
+
+def _planned(
+    model: Any, spent: Any, epsilon: float, table_share: float, X: Any, y: Any, **people: Any
+) -> PrivacyGuarantee:
+    """Set the epsilon of the last step to what the table leaves; state what it will promise."""
     share, most = epsilon * math.sqrt(1.0 - table_share**2), epsilon
     for _ in range(_MOST_TRIES):
         model.set_params(epsilon=share)
-        stated = model._quote(rows, y, sensitive_features, **whose)
+        stated: PrivacyGuarantee | None = model._quote(X, y, **people)
         if spent is None or stated is None or stated.protects != spent.protects:
             raise ValueError(_NO_TOTAL)
         total = compose(covered([spent, stated], stated.adjacency, stated.protects)).epsilon
         if _NEAR * epsilon <= total <= epsilon:
-            break
+            return stated
         most = share if total > epsilon else most
         share = min(share * 0.5 * (1.0 + _NEAR) * epsilon / total, 0.5 * (share + most))
-    else:
-        raise ValueError(f"No epsilon of the last step makes a total of {as_given(epsilon)}.")
-    model.fit(rows, y, sensitive_features=sensitive_features, **whose)
-    return Pipeline([*steps, (pipeline.steps[-1][0], model)], memory=pipeline.memory)
-
-
-def _check_people(final: Any, n: int, y: Any, sensitive_features: Any, person_ids: Any) -> None:
-    """Refuse labels, groups and ids that the last step would, before anything is charged."""
-    known = final.classes is not None
-    labels = label_column(y, n, declared=known)
-    if not known:
-        refuse_labels(labels)
-    encode_labels(labels, final.classes, multiclass=final._multiclass)
-    persons = None if person_ids is None else encode_persons(person_ids, n)
-    if sensitive_features is not None and hasattr(final, "_encode_groups"):
-        groups_of_records(final._encode_groups(sensitive_features, n), persons)
+    raise ValueError(f"No epsilon of the last step makes a total of {as_given(epsilon)}.")

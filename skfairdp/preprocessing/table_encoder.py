@@ -171,7 +171,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         stated = self._guarantee(plan, noise)
         self._charge(stated)  # before a cell reaches the engine
         if persons is not None:  # before texts are listed: of a person's, one occurs
-            X = _safe_indexing(X, persons.one_row_each(noise.sampling))
+            X = _safe_indexing(X, persons.one_row_each(noise.sampling.integers))
         # One column at a time: its cells take more memory than the column.
         cells = lru_cache(maxsize=1)(lambda at: read_cells(column(X, kept[at])))
         release = TableRelease(cells, plan, noise)

@@ -124,7 +124,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         grouped, noise = sensitive_features is not None, self._randomness()[1]
         if (persons := self._persons(len(X))) is not None:
             groups_of_records(groups, persons)  # refuses a person in two
-            drawn = persons.one_row_each(noise.sampling)
+            drawn = persons.one_row_each(noise.sampling.integers)
             X, labels = X[drawn], labels[drawn]
             groups = dataclasses.replace(groups, codes=groups.codes[drawn])
         shape = (len(groups.labels), len(classes))

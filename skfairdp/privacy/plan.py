@@ -111,8 +111,8 @@ class Segment:
     rates : tuple of float
         Poisson sampling rate of each cell, in (0, 1].
     expected_sizes : tuple of float
-        Expected number of records of each cell in a batch, in records. Sums are
-        normalised by these, never by the realised (secret) sizes.
+        Expected number of records of each cell in a batch, in records; 0 where that is not
+        known. Sums are normalised by these, never by the realised (secret) sizes.
     blocks : tuple of Block
         The Gaussian queries of a step. All of them read the same batch, so a step
         is charged once with the combined noise multiplier

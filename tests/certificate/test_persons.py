@@ -10,6 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skfairdp import DPSGDClassifier, PrivacyLedger, certify
+from skfairdp.certificate.holdout import one_row_each
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.persons import warn_of_ids
 
@@ -46,15 +47,58 @@ def test_one_row_of_each_person_is_counted(model, rows):
     assert "the people behind the training records, with all their rows" in str(certificate)
 
 
-def test_rows_of_a_person_are_drawn_alike(rows):
-    from skfairdp.certificate.holdout import one_row_each
-    from skfairdp.privacy import NoiseSource
+def drawn(ids) -> np.ndarray:
+    """The row that counts of each person: its number."""
+    (numbers, *_) = one_row_each(np.arange(len(ids)), None, None, ids)
+    return numbers
 
-    X, y, groups, ids = rows
-    first = sum(
-        one_row_each(X, y, groups, ids, NoiseSource(s))[0][1, 0] == X[1000, 0] for s in range(400)
-    )
-    assert abs(first - 200) < 5 * 10  # five standard errors of 400 fair coins
+
+@pytest.mark.parametrize("held", [2, 5])
+def test_rows_of_a_person_are_drawn_alike(held):
+    places = drawn(np.repeat([f"person {i}" for i in range(2000)], held)) % held
+    counts = np.bincount(places, minlength=held)
+    # Five standard errors of fair dice.
+    assert np.abs(counts - 2000 / held).max() < 5 * np.sqrt(2000 / held * (1 - 1 / held))
+
+
+def test_the_row_of_a_person_depends_on_nobody_else(rows):
+    ids = rows[3]
+    own = {whose: np.flatnonzero(ids == whose).tolist() for whose in range(PEOPLE)}
+    places = {ids[row]: own[ids[row]].index(row) for row in drawn(ids)}
+    assert len(set(list(places.values())[1:])) == 2
+    mixed = np.random.default_rng(1).permutation(ids)[:700]
+    seen = {whose: np.flatnonzero(mixed == whose).tolist() for whose in set(mixed.tolist())}
+    alike = [whose for whose in seen if len(seen[whose]) == len(own[whose])]
+    found = {mixed[row]: seen[mixed[row]].index(row) for row in drawn(mixed)}
+    assert len(alike) > 20
+    assert [found[whose] for whose in alike] == [places[whose] for whose in alike]
+
+
+@pytest.mark.parametrize(
+    "ids", [np.float64, str, object, "category", list], ids=["float", "str", "object", "cat", "ls"]
+)
+def test_the_same_ids_of_another_type_draw_the_same_rows(rows, ids):
+    plain = rows[3][990:1100]
+    given = plain.tolist() if ids is list else pd.Series(plain).astype(ids)
+    assert drawn(given).tolist() == drawn(plain).tolist()
+
+
+def test_the_same_rows_have_the_same_certificate_and_its_words_say_so(model, rows):
+    X, _, groups, ids = rows
+    given = {"sensitive_features": groups, "person_ids": ids}
+    claims = [model.certify(X, **given).fairness[0] for _ in range(2)]
+    assert claims[0].counts == claims[1].counts
+    assert claims[0].bound == claims[1].bound
+    assert any("public hash of the person's id" in text for text in claims[0].assumptions)
+
+
+def test_noisy_counts_move_by_one_with_a_person(rows):
+    ids = rows[3]
+    whole = dict(zip(ids[drawn(ids)].tolist(), drawn(ids).tolist(), strict=True))
+    for whose in (0, 1, PEOPLE - 1):
+        others = np.flatnonzero(ids != whose)
+        left = others[drawn(ids[others])]
+        assert sorted(left.tolist()) == sorted(row for key, row in whole.items() if key != whose)
 
 
 def test_noisy_counts_of_persons_and_the_fit_cost_the_larger_of_the_two(model, rows, tmp_path):

@@ -17,6 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 import skfairdp
 from skfairdp import certify
 from skfairdp.base import Certifiable, PrivateEstimator
+from skfairdp.figures import significant_up
 from tests.common import halves, roster
 from tests.common.roster import EVERY, SETTINGS, build, exported, once, people, settings_of
 
@@ -84,6 +85,28 @@ def test_a_certificate_states_what_the_estimator_states(name: str) -> None:
     assert certificate.model_digest == certify(fitted(name)).model_digest
     for claim in certificate.fairness:
         assert any(claim.bound == own.bound for own in model._mechanism_fairness(claim.notion))
+
+
+def rows_told(model: Any) -> list[str]:
+    return [str(fact) for fact in certify(model).facts if "trained on" in fact.name]
+
+
+@every
+def test_a_certificate_tells_as_many_rows_as_there_were_or_none(name: str) -> None:
+    kind, told = EVERY[name][0], rows_told(fitted(name))
+    if kind == "around":  # of the rows that it drew
+        assert [text.endswith(" (bought)") for text in told] == [True]
+    else:
+        assert told in ([], [f"{len(X)} (public)"])
+        assert told or kind not in ("rows", "grouped", "attribute", "constrained")
+
+
+@pytest.mark.parametrize("name", [*roster.ATTRIBUTE, "fair path"])
+def test_so_it_does_where_groups_alone_are_protected(name: str) -> None:
+    parameters = {} if name in roster.ATTRIBUTE else {"protects": "sensitive_features"}
+    model = build(name, max_epochs=1, **parameters)
+    rows = people(301)  # no multiple of the number of groups
+    assert rows_told(model.fit(*rows[:2], sensitive_features=rows[2])) == ["301 (public)"]
 
 
 @every
@@ -165,14 +188,32 @@ def test_a_second_fit_without_a_ledger_is_warned_of_and_that_of_a_clone_is_not(
     for again, warned in ((model, costs), (clone(model), False), (with_ledger, False)):
         if again is None:
             continue
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with pytest.raises((TypeError, ValueError)):  # rows that no fit takes
-                again.fit(X[:, 0], Y[:-1], sensitive_features=GROUPS)
-        told = [w for w in caught if "is fitted again, and no ledger" in str(w.message)]
-        assert len(told) == warned
-        # The line that called fit, or that of a subclass made for these tests.
-        assert {w.filename for w in told} <= {__file__, halves.__file__}
+        assert len(told_of_another_fit(again)) == warned
+
+
+def told_of_another_fit(model: Any) -> list[str]:
+    """What is said of another fit, on rows that no fit takes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises((TypeError, ValueError)):
+            model.fit(X[:, 0], Y[:-1], sensitive_features=GROUPS)
+    told = [w for w in caught if "is fitted again, and no ledger" in str(w.message)]
+    # The line that called fit, or that of a subclass made for these tests.
+    assert {w.filename for w in told} <= {__file__, halves.__file__}
+    return [str(w.message) for w in told]
+
+
+@pytest.mark.parametrize("name", roster.RELEASING)
+def test_so_is_one_after_releases_which_the_next_fit_does_not_count(name: str, tmp_path) -> None:
+    plain, counted = fitted(name), fitted(name).set_params(ledger=tmp_path / "l.db")
+    for model in (plain, counted):
+        for _ in range(2):
+            model.transform(X[:5], sensitive_features=GROUPS[:5])
+    of_fit = getattr(plain, "training_privacy_", None)
+    spent = plain.privacy_ if of_fit is None or of_fit.is_void else of_fit
+    (said,) = told_of_another_fit(plain)
+    assert f" the first was ε = {significant_up(spent.epsilon)}. " in said
+    assert not told_of_another_fit(counted)
 
 
 def takes_ledger(model: Any) -> bool:

@@ -67,6 +67,8 @@ def test_covariances_are_within_the_bound(notion: str, share: float, n_groups: i
 @pytest.mark.parametrize("bound", [0.0, 0.05])
 def test_parity_is_solved_to_the_optimum(bound: float, n_groups: int) -> None:
     X, y, group = crowd(1000, n_groups=n_groups)
+    # Columns that add up to the constant one: without the penalty no optimum is the only one.
+    X = np.column_stack([X, np.eye(3)[np.digitize(X[:, 1], [0.0, 1.0])]])
     model = Model(max_covariance=bound, tol=1e-8).fit(X, y, sensitive_features=group)
     design = np.column_stack([X, np.ones(len(X))])
     member = np.eye(n_groups)[group]
@@ -78,7 +80,7 @@ def test_parity_is_solved_to_the_optimum(bound: float, n_groups: int) -> None:
 
     slack = {"type": "ineq", "fun": lambda w: np.concatenate([bound - matrix @ w,
                                                               bound + matrix @ w])}  # fmt: skip
-    other = minimize(loss, np.zeros(4), constraints=[slack], method="SLSQP", tol=1e-12,
+    other = minimize(loss, np.zeros(7), constraints=[slack], method="SLSQP", tol=1e-12,
                      options={"maxiter": 500})  # fmt: skip
     ours = np.append(model.coef_[0], model.intercept_)
     # SLSQP ends within about 1e-7 of the optimum; ours must not be worse.

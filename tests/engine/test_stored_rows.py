@@ -148,8 +148,9 @@ def test_bad_values_of_sparse_rows_are_refused_before_a_charge(tmp_path, value):
 def test_tables_count_all_rows_a_part_at_a_time(tmp_path, monkeypatch, kind, options):
     monkeypatch.setattr(StoredRows, "cache_bytes", 10_000)
     memory = repeated(kind, **options).fit(X, Y, sensitive_features=GROUPS)
-    for rows in (csr_array(X), parquet(tmp_path))[: 1 + (kind is not FairPathClassifier)]:
-        stored = repeated(kind, **options).fit(rows, Y, sensitive_features=GROUPS)
+    sources = [(csr_array(X), (Y,), {"sensitive_features": GROUPS}), (parquet(tmp_path), (), {})]
+    for rows, labels, groups in sources[: 1 + (kind is not FairPathClassifier)]:
+        stored = repeated(kind, **options).fit(rows, *labels, **groups)
         assert stored.plan_ == memory.plan_
         np.testing.assert_array_equal(weights(stored), weights(memory))
         for name in ("released_gaps_", "decided_", "changed_", "improved_", "direction_"):
@@ -261,6 +262,26 @@ def test_files_with_different_columns_are_refused(tmp_path):
         ParquetRows(tmp_path / "a.parquet", features=["nothing"])
 
 
+@pytest.mark.parametrize(
+    ("wrong", "column"),
+    [
+        ({"features": [*NAMES, "y"]}, "'y' is named twice"),
+        ({"features": [*NAMES, "x0"]}, "'x0' is named twice"),
+        ({"sensitive": "y"}, "'y' is named twice"),
+        ({"sensitive": ["group", "group"]}, "'group' is named twice"),
+    ],
+)
+def test_a_column_that_is_named_twice_is_refused(wrong, column):
+    with pytest.raises(ValueError, match=column):
+        ParquetRows(arrow_table(), **({"features": NAMES, "target": "y"} | wrong))
+
+
+def test_a_feature_may_be_sensitive():
+    rows = ParquetRows(arrow_table(), features=NAMES, target="y", sensitive="x0")
+    assert rows.shape == X.shape
+    assert list(rows.sensitive_features) == X[:, 0].tolist()
+
+
 @pytest.mark.parametrize("kind", ["missing", "huge", "mapped"])
 def test_values_that_statistics_show_are_refused_before_a_charge(tmp_path, kind):
     ledger = PrivacyLedger(tmp_path / "ledger.json")
@@ -277,8 +298,30 @@ def test_values_that_statistics_show_are_refused_before_a_charge(tmp_path, kind)
         pq.write_table(table.set_column(2, "x2", missing), tmp_path / "a.parquet")
         rows = ParquetRows(tmp_path, features=NAMES, target="y")
     with pytest.raises(ValueError, match="contains NaN, infinity, missing"):
-        DPSGDClassifier(ledger=ledger, **PLANNED).fit(rows, Y)
+        DPSGDClassifier(ledger=ledger, **PLANNED).fit(rows, Y if kind == "mapped" else None)
     assert len(ledger.entries()) == 0
+
+
+@pytest.mark.parametrize("name", ["y", "sensitive_features"])
+def test_labels_or_groups_beside_those_of_the_rows_are_refused_before_a_charge(tmp_path, name):
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    rows, others = parquet(tmp_path), {"y": 1 - Y, "sensitive_features": GROUPS[::-1]}[name]
+    named = "'target'" if name == "y" else "'sensitive'"
+    model = FairDPClassifier(ledger=ledger, **PLANNED)
+    with pytest.raises(ValueError, match=f"'{name}' was given beside .* by {named}"):
+        model.fit(rows, **{name: others})
+    assert len(ledger.entries()) == 0
+    assert not hasattr(model, "privacy_")
+    # The same again is no contradiction.
+    fitted = model.fit(rows, rows.target, sensitive_features=rows.sensitive_features)
+    with pytest.raises(ValueError, match=f"'{name}' was given beside .* by {named}"):
+        certify(fitted, rows, **{name: others}, count_epsilon=1.0)
+    assert len(ledger.entries()) == 1
+
+
+def test_identifiers_are_not_looked_for_on_disk(in_memory, tmp_path):
+    with pytest.raises(ValueError, match="check_ids=True needs columns of a dense table in memory"):
+        certify(in_memory, parquet(tmp_path), check_ids=True)
 
 
 def test_a_row_with_a_nan_that_no_statistic_shows_is_as_if_not_drawn(in_memory, tmp_path):

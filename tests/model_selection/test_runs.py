@@ -24,9 +24,18 @@ BASE = dp_event.SelfComposedDpEvent(
 )
 
 
+def law_of(runs: NumberOfRuns, largest: int) -> np.ndarray:
+    """Probability of 1, 2, ..., `largest` runs, from the definition (Papernot and Steinke 2022)."""
+    k, gamma = np.arange(1, largest + 1), runs.gamma
+    if runs.shape == 0.0:
+        return stats.logser.pmf(k, 1.0 - gamma)
+    above_zero = -math.expm1(runs.shape * math.log(gamma))
+    return stats.nbinom.pmf(k, runs.shape, gamma) / above_zero
+
+
 def misfit(drawn: np.ndarray, runs: NumberOfRuns) -> float:
     """p-value of a chi-square test against the probabilities, tails pooled."""
-    probabilities = runs.probabilities(5000)
+    probabilities = law_of(runs, 5000)
     expected = probabilities * len(drawn)
     last = max(1, int(np.argmax(expected < 20.0)))
     observed = np.bincount(np.minimum(drawn, last + 1), minlength=last + 2)[1 : last + 2]
@@ -61,9 +70,30 @@ def test_searches_of_hardly_more_than_one_run_are_drawn_at_once(mean: float, sha
     assert drawn.count(1) > 980  # fails once in 10^20 at a mean of 1.001
 
 
+class OneNumber:
+    """A generator that draws what it was given."""
+
+    def __init__(self, number: float) -> None:
+        self.random = lambda: number
+
+
+@pytest.mark.parametrize(
+    ("mean", "shape"), [(10.0, 1e-4), (6.0, 1e-9), (1000.0, 1e-12), (3.0, 1e-25), (1.5, 1e-300)]
+)
+def test_draws_by_inversion_are_those_of_the_distribution_function(mean, shape) -> None:
+    runs = NumberOfRuns(mean, shape)
+    numbers = np.random.default_rng(0).random(200)
+    k = np.arange(1, 100_000)  # at so small a shape the law is the recurrence of its ratios
+    ratios = (1.0 - runs.gamma) * (k + shape) / (k + 1.0)
+    law = np.cumprod(np.append(1.0, ratios))
+    wanted = np.searchsorted(np.cumsum(law) / law.sum(), numbers, side="right") + 1
+    assert [runs.draw(OneNumber(number)) for number in numbers] == wanted.tolist()
+    assert runs.draw(OneNumber(0.0)) == 1
+
+
 @pytest.mark.parametrize(("mean", "shape"), [(10, 1), (50, 0), (4, 0.5), (6, 2.5)])
 def test_probabilities_add_up_and_have_the_mean(mean: float, shape: float) -> None:
-    law = NumberOfRuns(float(mean), float(shape)).probabilities(200_000)
+    law = law_of(NumberOfRuns(float(mean), float(shape)), 200_000)
     assert law.sum() == pytest.approx(1.0, abs=1e-9)
     assert law @ np.arange(1, 200_001) == pytest.approx(mean, rel=1e-6)
 
@@ -100,7 +130,7 @@ def test_our_curve_is_what_the_accountant_charges() -> None:
 
 def best_of_random_runs(chance: float, runs: NumberOfRuns) -> float:
     """Chance that the best of a random number of coins shows its better side."""
-    law = runs.probabilities(100_000)
+    law = law_of(runs, 100_000)
     return 1.0 - float(law @ (1.0 - chance) ** np.arange(1, 100_001))
 
 
@@ -133,6 +163,6 @@ def test_exact_loss_of_a_search_over_coins_is_within_the_charge(mean, shape, eps
 
 def test_tails_that_the_documentation_of_a_search_names() -> None:
     """With mean 10: above 43 once in a hundred, and half of the logarithmic ones at most 4."""
-    assert 1.0 - NumberOfRuns(10.0, 1.0).probabilities(43).sum() == pytest.approx(0.01, abs=1e-3)
-    three, four = (NumberOfRuns(10.0, 0.0).probabilities(k).sum() for k in (3, 4))
+    assert 1.0 - law_of(NumberOfRuns(10.0, 1.0), 43).sum() == pytest.approx(0.01, abs=1e-3)
+    three, four = (law_of(NumberOfRuns(10.0, 0.0), k).sum() for k in (3, 4))
     assert three < 0.5 < four

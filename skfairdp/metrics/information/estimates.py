@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 from scipy.special import digamma
 from sklearn.metrics import mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
 
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
@@ -64,9 +65,7 @@ def plug_in(
     n_rows = len(np.asarray(Z))
     left = encode_groups(Z, n_rows=n_rows, name="Z")
     right = encode_groups(s, n_rows=n_rows, name="s")
-    unclipped = table_information(
-        contingency(left.codes, right.codes, len(right.labels)), miller_madow
-    )
+    unclipped = table_information(left.codes, right.codes, miller_madow)
     bias = "corrected after Miller and Madow" if miller_madow else "kept"
     cells = f"{len(left.labels)} x {len(right.labels)} cells"
     reason = f"Shares of a table of {cells}, bias {bias}."
@@ -81,18 +80,14 @@ def estimated(
     return MutualInformation(value, method, "nats", reason, n_rows, unclipped).to(units)
 
 
-def contingency(left: NDArray[np.int64], right: NDArray[np.int64], n_right: int) -> NDArray:
-    """Counts of each pair of codes, shape (n_left, n_right)."""
-    return np.bincount(left * n_right + right, minlength=(int(left.max()) + 1) * n_right).reshape(
-        -1, n_right
-    )
-
-
-def table_information(counts: NDArray[np.int64], miller_madow: bool) -> float:
-    """Mutual information of the two sides of a table of counts, nats."""
+def table_information(
+    left: NDArray[np.int64], right: NDArray[np.int64], miller_madow: bool
+) -> float:
+    """Mutual information of two codes a row by the table of their counts, nats."""
+    counts = contingency_matrix(left, right)
     value = mutual_info_score(None, None, contingency=counts)
-    cells, left, right = map(np.count_nonzero, (counts, counts.sum(axis=1), counts.sum(axis=0)))
-    return float(value - miller_madow * (cells - left - right + 1) / (2.0 * counts.sum()))
+    excess = np.count_nonzero(counts) - sum(counts.shape) + 1
+    return float(value - miller_madow * excess / (2.0 * len(left)))
 
 
 # In standard deviations of a column: far below any distance that means something, far above the

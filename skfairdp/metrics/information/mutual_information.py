@@ -15,7 +15,6 @@ from skfairdp.fairness.bounds.leakage import classifier_lower_bound, held_out_pr
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows
 from skfairdp.metrics.information.estimates import (
-    contingency,
     estimator,
     nearest_neighbours,
     plug_in,
@@ -181,9 +180,7 @@ def _statistic(
     right = encode_groups(s, n_rows=n_rows, name="s")
     if method == "plug_in":
         left = encode_groups(Z, n_rows=n_rows, name="Z").codes
-        return lambda order: table_information(
-            contingency(left, right.codes[order], len(right.labels)), False
-        ), n_rows
+        return lambda order: table_information(left, right.codes[order], False), n_rows
     guess, test = held_out_prediction(numeric_rows(Z), right, random_state=random_state)
     gains, truth = np.log(guess), right.codes[test]
     return lambda order: float(gains[np.arange(len(test)), truth[order]].mean()), len(test)

@@ -20,7 +20,7 @@ from skfairdp.privacy.accounting.events import canonical, without_failures
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import accounted
 
-# Share of delta for releases that may, in their far tails, not be what their events say.
+# Share of what is left of delta, for failures beside a first statement that took all set aside.
 TAILS = 1e-6
 # Few enough to be quick, and close enough to lose little.
 ORDERS = (
@@ -55,14 +55,17 @@ def filtered_epsilon(
     aside = delta / 2.0
     if curves[0] is None:
         aside = max(aside, min(first.delta, delta))
-    if math.fsum(item.delta for item in plain) > aside:
+    # A kernel splits into a part of mass <= its delta, or failure, and a rest that its divergences
+    # bound: over any choices the first parts' masses add up, and the rests keep to the filter.
+    lost = [
+        item.delta if curve is None else without_failures(canonical(item.event))[1]
+        for item, curve in zip(parts, curves, strict=True)
+    ]
+    if math.fsum(lost) > aside + TAILS * (delta - aside):
         return math.inf
     charges = [math.inf]
     if all(item.delta == 0.0 or curve is None for item, curve in zip(parts, curves, strict=True)):
         charges.append(math.fsum(item.epsilon for item in parts))
-    told = [canonical(item.event) for item in parts if item.event is not None]
-    if sum(without_failures(event)[1] for event in told) > TAILS * (delta - aside):
-        return math.inf
     chosen = _orders(epsilon, (delta - aside) / 3.0)
     if chosen:
         summed = [curve for curve in curves if curve is not None]

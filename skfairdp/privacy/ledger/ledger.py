@@ -161,19 +161,30 @@ class PrivacyLedger:
         ValueError
             The handle's budget is not the one that the file has.
         """
+        return self._reserve_together((guarantee, estimator), activity=activity, rows=public_rows)[
+            0
+        ]
+
+    def _reserve_together(
+        self, *planned: tuple[PrivacyGuarantee | None, str], activity: str, rows: Any = None
+    ) -> list[Entry]:
+        """Reserve all of what was planned before any of it is released, or nothing."""
         if activity not in ACTIVITIES:
             raise ValueError(f"activity={activity!r} is not known: use one of {ACTIVITIES}.")
         with writing(self.path) as store:
             budget = self._agreed(store.budget(self.data_set))
             if budget is not None:
                 spent = _promises(store.entries(self.data_set))
-                if guarantee is not None:
-                    for earlier in spent:
-                        budget = budget.for_first(earlier)
-                    budget.refuse(spent, guarantee, self.data_set)
-                    budget = budget.for_first(guarantee)
+                new = [guarantee for guarantee, _ in planned if guarantee is not None]
+                if new:
+                    budget = budget.for_first(*spent)
+                    budget.refuse(spent, new, self.data_set)
+                    budget = budget.for_first(*new)
                 store.set_budget(self.data_set, budget)
-            return store.reserve(self.data_set, activity, estimator, guarantee, public_rows)
+            return [
+                store.reserve(self.data_set, activity, estimator, guarantee, rows)
+                for guarantee, estimator in planned
+            ]
 
     def commit(self, entry: Entry) -> Entry:
         """Record that what was reserved has been done.

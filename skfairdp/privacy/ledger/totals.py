@@ -20,7 +20,7 @@ FIXED = (
 )
 _DELTAS = (
     " A total of infinity at a finite epsilon comes from deltas: statements without an event, such "
-    "as that of specify(), may use half of the budget's."
+    "as that of specify(), and rare texts that a table may show, may use half of the budget's."
 )
 
 
@@ -106,29 +106,33 @@ class Budget:
         named = None in (self.adjacency, other.adjacency) or self.adjacency == other.adjacency
         return (self.epsilon, self.delta) == (other.epsilon, other.delta) and named
 
-    def for_first(self, guarantee: PrivacyGuarantee) -> Budget:
-        """Return the budget in the relation of its first entry, where it named none."""
-        if guarantee.is_void:
+    def for_first(self, *planned: PrivacyGuarantee) -> Budget:
+        """Return the budget in the first relation that all entries bound, where it named none."""
+        bounded = [item for item in planned if not item.is_void]
+        if not bounded:
             return self
+        read = [covered(bounded, item.adjacency, item.protects) for item in bounded]
+        guarantee = next((p[0] for p in read if not any(i.is_void for i in p)), bounded[0])
         adjacency = guarantee.adjacency if self.adjacency is None else self.adjacency
         protects = guarantee.protects if self.protects is None else self.protects
         return dataclasses.replace(self, adjacency=adjacency, protects=protects)
 
     def refuse(
-        self, spent: Sequence[PrivacyGuarantee], new: PrivacyGuarantee, data_set: str
+        self, spent: Sequence[PrivacyGuarantee], planned: Sequence[PrivacyGuarantee], data_set: str
     ) -> None:
-        """Raise unless there is room for one more release."""
+        """Raise unless there is room for releases that were planned together."""
         name = f"The budget of {self.text} for the data set {data_set!r}"
-        if new.is_void:
+        if (void := next((item for item in planned if item.is_void), None)) is not None:
             raise BudgetExceededError(
-                f"{name} has no room for a release without a guarantee: {new.assumptions[0]}"
+                f"{name} has no room for a release without a guarantee: {void.assumptions[0]}"
             )
-        budget = self.for_first(new)
+        budget = self.for_first(*planned)
         assert budget.adjacency is not None
         assert budget.protects is not None
         relation = budget.adjacency, budget.protects
-        parts = covered([*spent, new], *relation)
-        if parts[len(spent)].is_void:
+        parts = covered([*spent, *planned], *relation)
+        read = zip(planned, parts[len(spent) :], strict=True)
+        if (new := next((item for item, part in read if part.is_void), None)) is not None:
             raise BudgetExceededError(
                 f"{name} is about {budget.protects!r} under {budget.adjacency!r}, but this release "
                 f"protects {new.protects!r} under {new.adjacency!r}, and costs of different "
@@ -142,18 +146,20 @@ class Budget:
                 f"{name} can't be kept any more ({budget.protects} under {budget.adjacency}): "
                 f"{lost.assumptions[0]}. Nothing was released."
             )
-        # What was fixed beforehand comes first: without earlier entries, that is this release.
+        # What was fixed beforehand comes first: without earlier entries, that is all of this, and
+        # its losses compose. Where more is chosen later, the filter counts each part: if it keeps
+        # to the budget in one run, so do these parts in every run.
         limits = self.epsilon, self.delta, budget.adjacency
-        total = filtered_epsilon(parts, *limits)
+        total = filtered_epsilon(parts if spent else [compose(parts)], *limits)
         if total > self.epsilon:
-            used = filtered_epsilon(parts[:-1], *limits) if spent else 0.0
+            used = filtered_epsilon(parts[: len(spent)], *limits) if spent else 0.0
             raise BudgetExceededError(
                 f"This release would bring the data set {data_set!r} to a total of epsilon = "
                 f"{significant_up(total, 4)} at delta = {as_given(self.delta)} "
                 f"({budget.adjacency}); the budget is "
-                f"{as_given(self.epsilon)}, and {significant_up(used, 4)} of it is spent "
-                "(counted so that it holds for plans chosen by looking at earlier releases). "
-                "Nothing was released. Spend less (a smaller epsilon), or stop here."
+                f"{as_given(self.epsilon)}, and {significant_up(min(used, self.epsilon), 4)} of "
+                "it is spent (counted so that it holds for plans chosen by looking at earlier "
+                "releases). Nothing was released. Spend less (a smaller epsilon), or stop here."
                 + (_DELTAS if math.isinf(total) else "")
             )
 

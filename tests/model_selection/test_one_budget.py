@@ -1,0 +1,151 @@
+"""A table and a classifier are one plan for a ledger: checked before it, and charged together."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from dp_accounting.dp_event import GaussianDpEvent
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from skfairdp import (
+    DPSGDClassifier,
+    FairPathClassifier,
+    FunctionalMechanismClassifier,
+    PrivacyLedger,
+    PrivateTableEncoder,
+    certify,
+)
+from skfairdp.exceptions import BudgetExceededError
+from skfairdp.model_selection import fit_within
+from skfairdp.privacy import PrivacyGuarantee
+from skfairdp.privacy.ledger.filter import filtered_epsilon
+from skfairdp.privacy.ledger.totals import Budget, covered
+
+N = 1200
+RNG = np.random.default_rng(0)
+ROWS = pd.DataFrame({"income": RNG.normal(size=N), "city": RNG.choice(["Oslo", "Bonn"], N)})
+Y = np.where(ROWS["income"] + RNG.normal(size=N) > 0, "yes", "no")
+GROUPS = ROWS["city"]
+
+
+def steps(ledger: PrivacyLedger, final: type = DPSGDClassifier, **settings: Any) -> Pipeline:
+    settings = {"ledger": ledger, **settings}
+    return make_pipeline(PrivateTableEncoder(encoding="onehot", ledger=ledger), final(**settings))
+
+
+def fitted(ledger: PrivacyLedger, final: type = DPSGDClassifier, **settings: Any) -> Pipeline:
+    made = steps(ledger, final, **{"max_epochs": 1, "progress": False, **settings})
+    return fit_within(made, ROWS, Y, epsilon=1.0, sensitive_features=GROUPS)
+
+
+@pytest.fixture
+def ledger(tmp_path) -> PrivacyLedger:
+    return PrivacyLedger(tmp_path / "spent.db", "rows", budget=(1.0, 1e-5))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"notion": "nope"},
+        {"batch_size": -1},
+        {"delta": 0.1},
+        {"delta": "small"},
+        {"tolerance": 2},
+        {"net": "x"},
+        {"path_share": 3},
+        {"classes": ["yes"]},
+    ],
+)
+def test_parameters_are_refused_before_the_table_is_charged(ledger, wrong) -> None:
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+        fitted(ledger, FairPathClassifier, **wrong)
+    assert ledger.entries() == ()
+
+
+@pytest.mark.parametrize("settings", [{}, {"dataset_size": N, "classes": ["no", "yes"]}])
+def test_a_budget_of_the_same_size_has_room_for_both_and_for_no_more(ledger, settings) -> None:
+    model = fitted(ledger, **settings)
+    stated = certify(model).privacy
+    adjacency = "add-remove" if settings else "zero-out"
+    (total,) = ledger.totals()
+    assert (total.adjacency, stated.adjacency) == (adjacency, adjacency)
+    assert total.epsilon == pytest.approx(stated.epsilon, rel=1e-9)
+    assert 0.99 <= total.epsilon <= 1.0
+    assert [entry.state for entry in ledger.entries()] == ["committed"] * 2
+    assert ledger.entries()[1].guarantee == model[-1].privacy_
+    # What comes later was chosen by looking, and the filter counts all three.
+    with pytest.raises(BudgetExceededError, match="and 1 of it is spent"):
+        PrivateTableEncoder(epsilon=0.01, ledger=ledger).fit(ROWS)
+
+
+def test_without_room_for_both_neither_is_charged(tmp_path) -> None:
+    ledger = PrivacyLedger(tmp_path / "spent.db", "rows", budget=(0.8, 1e-5))
+    with pytest.raises(BudgetExceededError, match=r"the budget is 0\.8, and 0 of it"):
+        fitted(ledger)
+    assert ledger.entries() == ()
+
+
+def test_behind_another_entry_both_are_counted_by_the_filter(tmp_path) -> None:
+    ledger = PrivacyLedger(tmp_path / "spent.db", "rows", budget=(1.0, 1e-5), adjacency="zero-out")
+    PrivateTableEncoder(epsilon=0.01, ledger=ledger).fit(ROWS)
+    with pytest.raises(BudgetExceededError):
+        fitted(ledger)
+    assert len(ledger.entries()) == 1
+
+
+def test_parts_of_one_plan_compose_and_are_not_fewer_for_what_follows() -> None:
+    table = PrivacyGuarantee(1.0, 1e-6, "add-remove", event=GaussianDpEvent(5.0))
+    model = PrivacyGuarantee(1.0, 1e-6, "zero-out", event=GaussianDpEvent(5.0))
+    parts = covered([table, model], "zero-out", "record")
+    charged = filtered_epsilon(parts, 1.0, 1e-6, "zero-out")
+    composed = filtered_epsilon(
+        [PrivacyGuarantee(9.0, 1e-6, "zero-out", event=GaussianDpEvent(5.0 / math.sqrt(2)))],
+        1.0,
+        1e-6,
+        "zero-out",
+    )
+    between = Budget((composed + charged) / 2, 1e-6)
+    between.refuse([], [table, model], "people")
+    assert between.for_first(table, model).adjacency == "zero-out"
+    with pytest.raises(BudgetExceededError):  # one by one, the second may have been chosen
+        between.for_first(model).refuse([table], [model], "people")
+    with pytest.raises(BudgetExceededError):
+        Budget(composed * 0.99, 1e-6).refuse([], [table, model], "people")
+    with pytest.raises(BudgetExceededError, match="about 'record' under 'add-remove'"):
+        Budget(9.0, 1e-6, "add-remove").refuse([], [table, model], "people")
+
+
+def test_an_error_after_the_charge_says_what_was_charged(ledger, monkeypatch) -> None:
+    def broken(self, run) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(DPSGDClassifier, "_train", broken)
+    with pytest.raises(MemoryError) as caught:
+        fitted(ledger)
+    notes = "\n".join(caught.value.__notes__)
+    assert "The table was fitted before this error: count ε = 0.29" in notes
+    assert notes.count("Entry 2 of the privacy ledger") == 1
+    assert [entry.state for entry in ledger.entries()] == ["committed", "reserved"]
+
+
+@pytest.mark.parametrize("budget", [None, (1.0, 1e-5), (9.0, 1e-5)])
+def test_a_plan_that_follows_from_the_levels_is_not_charged_as_one_plan(tmp_path, budget) -> None:
+    ledger = PrivacyLedger(tmp_path / "spent.db", "rows", budget=budget)
+    # Its shares of epsilon depend on the number of columns.
+    settings = {"noise": "laplace", "sensitivity": "published", "feature_bounds": (0, 1)}
+    made = steps(ledger, FunctionalMechanismClassifier, **settings)
+    if budget == (1.0, 1e-5):
+        with pytest.raises(BudgetExceededError) as caught:
+            fit_within(made, ROWS, Y, epsilon=1.0)
+        assert any("Entry 2" in note for note in caught.value.__notes__)
+    else:
+        model = fit_within(made, ROWS, Y, epsilon=1.0)
+        assert 0.99 <= certify(model).privacy.epsilon <= 1.0
+        assert ledger.entries()[-1].guarantee == model[-1].privacy_
+    # With a budget, what was planned at first stays charged.
+    states = [entry.state for entry in ledger.entries()]
+    assert states[:2] == ["committed", "reserved" if budget else "returned"]
