@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -90,11 +91,11 @@ def _what_is_learned_from(
     """Features, and what is declared of them."""
     if schema is None and not bounds_are_public:
         X = rows.drop(columns=list(without))
-        alike = [name for name in X.columns if looks_like_an_identifier(name)]
+        alike = [quote(str(name)) for name in X.columns if looks_like_an_identifier(name)]
         if alike:
             raise CommandError(
-                f"Columns with names of identifiers: {', '.join(alike)}. From these a model learns "
-                f"nothing but who is who; leave them out: {' '.join(f'--drop {n}' for n in alike)}."
+                "Columns have names of identifiers, from which a model learns nothing but who is "
+                f"who. Leave them out: {' '.join(f'--drop {n}' for n in alike)}."
             )
         if X.columns.empty:
             raise CommandError("No column is left as a feature.")

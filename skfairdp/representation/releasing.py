@@ -51,7 +51,7 @@ class ReleaseCount:
     reproducible: bool = field(default=False, repr=False)
     # Files and data sets of the ledgers that calls with ids were charged to: another one is about
     # other people
-    charged: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
+    charged: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def total(self) -> int:
@@ -198,8 +198,9 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
             streams = self.memory_.streams(ids, X, encoder_digest, self.randomizer_.identity)
         charge: AbstractContextManager[None] = nullcontext()
         ledger = as_ledger(self.ledger)
-        book = None if ledger is None else (str(ledger.path), ledger.data_set)
-        if ledger is not None and (streams is None or book not in self.releases_.charged):
+        books = () if ledger is None else ((str(ledger.path), ledger.data_set),)
+        new = tuple(book for book in books if book not in self.releases_.charged)
+        if ledger is not None and (streams is None or new):
             noiseless = math.isinf(self.randomizer_.epsilon)
             void = PrivacyGuarantee.void("a release without noise (epsilon=inf)", **_KIND)
             stated = void if noiseless else self._stated(1)
@@ -214,7 +215,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
                 yield fresh
             else:
                 self.releases_.remembered = True
-                self.releases_.charged |= {book} if book else set()
+                self.releases_.charged += new
                 yield streams
 
     def _stated(self, n_releases: int) -> PrivacyGuarantee:
