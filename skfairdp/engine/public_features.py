@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.parameter_vector import FlatParameters
@@ -34,7 +34,7 @@ class PublicBatch:
     others: tuple[int, ...]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PublicFeatures:
     """Rows whose features and labels need no protection."""
 

@@ -13,11 +13,8 @@ from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.clipping.layered import LayeredClipper, record_layers
 from skfairdp.engine.clipping.linear_stacks import linear_stack
-from skfairdp.engine.clipping.norms import rounding_margin
 from skfairdp.engine.inspection import refuse_mixing_modules
 from skfairdp.engine.parameter_vector import FlatParameters
-
-__all__ = ["Clipper", "make_clipper", "rounding_margin"]
 
 
 class _FastClipper(Clipper):
