@@ -36,7 +36,6 @@ class Processes:
         self._released = 0
 
     def __enter__(self) -> Self:
-        """Connect."""
         if self.size > 1:
             self._group = distributed.new_group(backend="gloo")
         return self
