@@ -16,7 +16,7 @@ from torch import nn
 
 import skfairdp
 from skfairdp.engine import exact_products, inference
-from skfairdp.engine.clipping import stack_passes
+from skfairdp.engine.clipping import fused
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.exact_products import ExactProducts, bits_for, exact_matmul
@@ -252,8 +252,8 @@ def test_the_order_of_additions_does_no_harm(monkeypatch):
 
 def test_products_that_round_would_be_seen(monkeypatch):
     monkeypatch.setattr(exact_products, "multiply", turned)
-    monkeypatch.setattr(stack_passes, "parts_of", lambda values, dim: [values])
-    monkeypatch.setattr(stack_passes, "_whole", lambda parts: parts[0].double())
+    monkeypatch.setattr(fused, "parts_of", lambda values, dim: [values])
+    monkeypatch.setattr(fused, "_whole", lambda parts: parts[0].double())
     assert kinked(50, 1, 257, tries=20, every=2) > 1.5
 
 
@@ -305,7 +305,7 @@ def test_what_replaces_the_products_of_any_module_leaves_nothing_behind():
 
 
 def test_where_a_rows_place_decides_records_go_one_by_one(monkeypatch):
-    monkeypatch.setattr(stack_passes, "product", by_place)
+    monkeypatch.setattr(fused, "product", by_place)
     torch.manual_seed(0)
     module, X, y = MLP(6, 1, (4,)), torch.randn(20, 6), torch.zeros(20)
     unheard = clipper_of(module)
