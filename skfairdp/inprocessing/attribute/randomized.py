@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_training
 from skfairdp.fairness.notions import get_notion
@@ -25,6 +24,7 @@ from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, Choice, Number, check_parameters
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import row_uniforms
 from skfairdp.rows import check_features, check_rows
 
 
