@@ -193,8 +193,9 @@ class WithParameters(BaseEstimator):
     ``epsilon: float = 1.0`` is a parameter by keyword, ``field(kw_only=False)`` one by place; a
     subclass has those of its bases, and declares its own and those with another default. What it
     gives without an annotation, a property or a constant, is no parameter of it.
-    ``field(init=False)`` only tells the type of a fitted attribute. Names with an underscore in
-    front, those of a list or dict, and a ``ClassVar`` are attributes of the class. An ``__init__``
+    ``field(init=False)`` is a fitted attribute: `_released` has those of a class and of its bases,
+    unless the body lists all of them. Names with an underscore in front, those of a list or dict,
+    and a ``ClassVar`` are attributes of the class. An ``__init__``
     in the body is kept as it is, with all that it says; who inherits it writes another one.
 
     The constructor is written by `dataclasses`; the class is none, or a table of results that
@@ -208,6 +209,11 @@ class WithParameters(BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Write the constructor; add what bases say of parameters."""
         super().__init_subclass__(**kwargs)
+        # Of several bases each has its own, and the first does not stand for all.
+        names = [name for base in cls.__bases__ for name in getattr(base, "_released", ())]
+        own = {name: given for name, given in vars(cls).items() if isinstance(given, Field)}
+        names += [name for name, given in own.items() if not given.init and name[0] != "_"]
+        cls._released = (*dict.fromkeys(vars(cls).get("_released", names)),)
         if "__init__" not in vars(cls):
             _write_constructor(cls)
         cls._parameters = _inherited_checks(cls)

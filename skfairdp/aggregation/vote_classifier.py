@@ -145,28 +145,22 @@ class AggregatedClassifier(PrivateClassifier):
         "n_jobs": (Number(integer=True), NONE),
     }
     _nets = ("teacher", "student")
-    _released: ClassVar[tuple[str, ...]] = (
-        *PrivateClassifier._released,
-        "answers_by_group_",
-        "asked_by_group_",
-        "coverage_",
-        "coverage_by_group_",
-        "n_answered_",
-        "n_asked_",
-        "n_charged_",
-        "public_groups_",
-        "student_",
-        "threshold_noise_",
-        "vote_noise_",
-    )
     _adjacency: ClassVar[str] = "add-remove"
     _protects: ClassVar[str] = "record"  # or all rows of a person
     _takes_persons = True
 
     student_: Student = field(init=False)
     plan_: Plan = field(init=False)
+    n_asked_: int = field(init=False)
+    n_charged_: int = field(init=False)
+    n_answered_: int = field(init=False)
+    coverage_: float = field(init=False)
     public_groups_: tuple | None = field(init=False)
+    coverage_by_group_: dict[Any, float] | None = field(init=False)
     asked_by_group_: np.ndarray | None = field(init=False)
+    answers_by_group_: np.ndarray | None = field(init=False)
+    threshold_noise_: float | None = field(init=False)
+    vote_noise_: float = field(init=False)
 
     def _n_options(self, rows: PrivateRows) -> int:
         """How many answers there are to vote for."""

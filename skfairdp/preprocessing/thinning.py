@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -106,7 +106,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         "tolerance": (Number(0.0, 1.0),),
         "minimum_rate": (Number(0.0, 1.0),),
     }
-    _released: ClassVar[tuple[str, ...]] = (*PrivateClassifier._released, "estimator_", "rates_")
     _takes_persons = True
 
     estimator_: PrivateClassifier = field(init=False)

@@ -268,21 +268,6 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         *_parameters,
         *("classes", "dataset_size", "delta", "export_key", "ledger", "progress", "random_state"),
     )
-    _released: ClassVar[tuple[str, ...]] = (
-        *ReleasesThroughNetworks._released,
-        "bound_",
-        "classes_",
-        "codebook_",
-        "column_types_",
-        "groups_",
-        "module_",
-        "output_",
-        "path_",
-        "plan_",
-        "sees_group_",
-        "training_privacy_",
-    )
-
     n_features_in_: int = field(init=False)
     path_: FairPathClassifier | None = field(init=False)
     plan_: Plan | None = field(init=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -71,14 +72,14 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
     id_column: Any
     net: Any
-    bound_: float
-    classes_: NDArray[Any]
-    codebook_: NDArray[np.float64] | None
-    column_types_: ColumnTypes | None
-    groups_: tuple | None
-    module_: nn.Module
-    output_: str
-    sees_group_: bool
+    bound_: float = field(init=False)
+    classes_: NDArray[Any] = field(init=False)
+    codebook_: NDArray[np.float64] | None = field(init=False)
+    column_types_: ColumnTypes | None = field(init=False)
+    groups_: tuple | None = field(init=False)
+    module_: nn.Module = field(init=False)
+    output_: str = field(init=False)
+    sees_group_: bool = field(init=False)
 
     @property
     def _group_blind(self) -> bool:  # type: ignore[override]

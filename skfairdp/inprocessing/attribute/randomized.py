@@ -161,23 +161,17 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         "group_at_predict": (Choice(("none", "randomized", "raw")),),
         "max_iter": (COUNT,),
     }
-    _released: ClassVar = (
-        "classes_",
-        "decision_rates_",
-        "difference_bound_",
-        "feature_names_in_",
-        "group_use_",
-        "groups_",
-        "key_",
-        "n_features_in_",
-        "n_iter_",
-        "predictors_",
-        "privacy_",
-        "response_",
-        "weights_",
-    )
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    decision_rates_: NDArray[np.float64] | None = field(init=False)
+    difference_bound_: float = field(init=False)
+    group_use_: str = field(init=False)
+    key_: bytes = field(init=False)
+    n_iter_: int = field(init=False)
+    predictors_: list[Any] = field(init=False)
+    response_: RandomizedResponse = field(init=False)
+    weights_: NDArray[np.float64] = field(init=False)
 
     def _default_of(self, name: str) -> Any:
         """Classifier that stands behind None."""

@@ -188,7 +188,6 @@ class ConstrainedClassifier(GradientClassifier):
         "memory": (Number(0.0, 1.0, high_open=True),),
         "averaged_share": (Number(0.0, 1.0),),
     }
-    _released = (*GradientClassifier._released, "multipliers_")
 
     multipliers_: Floats = field(init=False)
 
