@@ -166,24 +166,16 @@ SHARED: Mapping[str, Iterable[Check]] = {
     "epsilon": (EPSILON, NONE),
     "delta": (PROBABILITY,),
     "dataset_size": (DATASET_SIZE, NONE),
-    "classes": (CLASSES, NONE),
     "groups": (GROUPS, NONE),
+    "classes": (CLASSES, NONE),
     "random_state": RANDOM_STATE,
     "reproducible_noise": (BOOLEAN,),
     "exact_noise": (BOOLEAN,),
     "progress": (BOOLEAN, NONE),
 }
 
-# Every signature ends with them, in this order.
-_LAST = (
-    "groups",
-    "classes",
-    "random_state",
-    "reproducible_noise",
-    "exact_noise",
-    "progress",
-    "ledger",
-)
+# Every signature ends with them, in this order: with those above from the groups on.
+_LAST = (*list(SHARED)[3:], "ledger")
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))

@@ -191,6 +191,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         """
         return self.decode(self._release(X, ids, sensitive_features))
 
+    @completed_by(predict_proba)
     def predict(
         self,
         X: ArrayLike,
@@ -198,13 +199,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         ids: ArrayLike | None = None,
         sensitive_features: ArrayLike | None = None,
     ) -> NDArray[Any]:
-        """Release rows, and predict labels from the release.
-
-        Parameters
-        ----------
-        ids, sensitive_features : array-like, shape (n_samples,), optional
-            As in `transform`: a prediction is one release, and repeated alike.
-        """
+        """Release rows, and predict labels from the release."""
         return self.predict_from(self._release(X, ids, sensitive_features))
 
     @completed_by(decode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from torch import Tensor
 from skfairdp.assumptions import DECLINING
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
-from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
@@ -22,7 +22,7 @@ from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAsce
 from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
 _RELATION = "change-attribute"
@@ -175,16 +175,10 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
         def segment(steps: int, size: int, *blocks: tuple[str, float, float]) -> Segment:
             # Every group's sum is released by itself, in shares of the whole batch.
-            weights = (1.0 / size,) * n_cells
-            return Segment(
-                steps=steps,
-                rates=(size / n,) * n_cells,
-                expected_sizes=(size / n_cells,) * n_cells,
-                blocks=tuple(
-                    Block(name=name, max_norm=norm, weights=weights, noise_std=std / size)
-                    for name, norm, std in blocks
-                ),
-            )
+            shares = ((name, norm, std / size) for name, norm, std in blocks)
+            whole = sizes.whole(*shares, weights=(1.0 / size,) * n_cells, steps=steps)
+            rates, expected = (size / n,) * n_cells, (size / n_cells,) * n_cells
+            return replace(whole, rates=rates, expected_sizes=expected)
 
         gradient = (GRADIENT, clip, noise_multiplier * clip / math.sqrt(1.0 - share**2))
         of_table = noise_multiplier * bound / share
@@ -209,12 +203,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
         return labels, label_cells(labels, groups, self.classes)
 
-    def _loss_rows(self, run: Run) -> PublicFeatures:
-        loss = objective_for(run.prepared.criterion)
-        clipper = make_clipper(run.prepared.module, run.prepared.flat, loss)
-        assert isinstance(run.objective, LossOrRates)
-        return run.release.public_rows(clipper, (run.objective.nobody,))
-
     def _rows_beside(self, n: int) -> int:
         return self._loss_batch(n)
 
@@ -230,7 +218,10 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             penalty=float(self.penalty),
             limit=float(self.max_multiplier),
         )
-        rows = self._loss_rows(run)
+        loss = objective_for(run.prepared.criterion)
+        clipper = make_clipper(run.prepared.module, run.prepared.flat, loss)
+        assert isinstance(run.objective, LossOrRates)
+        rows = run.release.public_rows(clipper, (run.objective.nobody,))
         return BlockLagrangian(
             constraints,
             dual,
