@@ -30,8 +30,7 @@ from skfairdp.privacy.relations import PROTECTS
 from skfairdp.representation.fair_codes import fit_codes
 from skfairdp.representation.forward import ReleasesThroughNetworks, without_ids
 from skfairdp.representation.networks import representation_net
-from skfairdp.representation.training import fit_networks
-from skfairdp.representation.training_plan import RAW
+from skfairdp.representation.training import RAW, fit_networks
 from skfairdp.rows import check_rows
 
 

@@ -1,4 +1,4 @@
-"""Two ways to train an encoder: on raw rows without a promise, or through noisy sums."""
+"""Two ways to train an encoder: on raw rows without a promise, or by a plan of noisy sums."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor, nn
 
+from skfairdp.assumptions import of_training, seed_known
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
@@ -25,9 +26,12 @@ from skfairdp.engine.training import Progress, run_segment
 from skfairdp.fairness.groups import Groups, groups_of_records
 from skfairdp.labels import encode_labels
 from skfairdp.persons import Persons
-from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.privacy.accounting.plan_cost import guarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import expected_batch_size
+from skfairdp.privacy.sizes import Sizes, check_delta, expected_batch_size
 from skfairdp.representation.networks import RepresentationModule, representation_net
 from skfairdp.representation.objective import (
     ColumnTypes,
@@ -37,7 +41,8 @@ from skfairdp.representation.objective import (
     Weights,
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
-from skfairdp.representation.training_plan import resolved_epochs, training_plan, training_promise
+
+RAW = "the encoder's weights were learned from them without noise"
 
 
 @dataclass(frozen=True)
@@ -112,9 +117,7 @@ def plain_batch_size(batch_size: int | str, n: int) -> int:
     """Resolve the batch size of training without noise, on `n` rows with a known label."""
     if n == 0:
         raise ValueError("no row has a label that is one of 'classes': nothing can be learned.")
-    if batch_size == "auto":
-        return min(512, -(-n // 64))
-    return expected_batch_size(batch_size, n)
+    return expected_batch_size(batch_size, n, 512, 64)
 
 
 def descend(
@@ -177,6 +180,52 @@ def descend_privately(
             segment, release, prepared.optimizer(), progress=progress, learning_rate=rate_of
         )
     release.meter.finish()
+
+
+def resolved_epochs(encoder: Any) -> int:
+    if encoder.max_epochs == "auto":
+        return 100 if encoder.train_privately or encoder.objective == "fair_codes" else 25
+    return int(encoder.max_epochs)
+
+
+def training_plan(encoder: Any, n: int) -> Plan:
+    """Calibrate the noise of private training; `n` is public where no size is declared."""
+    sizes = Sizes.of_all(n, encoder.dataset_size)
+    delta = float(encoder.delta)
+    check_delta(delta, sizes.total)
+
+    size, clip = expected_batch_size(encoder.batch_size, sizes.total), float(encoder.max_grad_norm)
+
+    def plan(noise_multiplier: float) -> Plan:
+        gradient = ("gradient", clip, noise_multiplier * clip)
+        return sizes.plan(sizes.batches(resolved_epochs(encoder), size, gradient), delta=delta)
+
+    return plan(noise_multiplier_for(float(encoder.training_epsilon), delta, plan))
+
+
+def training_promise(
+    encoder: Any, plan: Plan | None, noise: NoiseSource, *, groups: bool
+) -> PrivacyGuarantee:
+    """State what training promises to the training rows: void where that is nothing.
+
+    `groups`: whether there are groups; their set is taken from the rows.
+    """
+    protects = encoder._unit
+    if plan is None:
+        return PrivacyGuarantee.void(RAW)
+    if noise.reproducible:
+        return PrivacyGuarantee.void(seed_known(), protects=protects)
+    return guarantee(
+        plan,
+        protects=protects,
+        assumptions=of_training(
+            noise_text(noise),
+            labels=encoder.classes is not None,
+            groups=False if groups else None,
+            what="rows reach the networks",
+            persons=protects == "person",
+        ),
+    )
 
 
 def fit_networks(
