@@ -13,7 +13,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 
 from skfairdp.assumptions import of_training, seed_known
-from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.clippers import Clipper, make_clipper
 from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
@@ -25,7 +25,6 @@ from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.fairness.groups import Groups, groups_of_records
 from skfairdp.labels import encode_labels
-from skfairdp.persons import Persons
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -38,7 +37,6 @@ from skfairdp.representation.objective import (
     LaplaceChannel,
     ResponseChannel,
     VariationalLoss,
-    Weights,
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 
@@ -72,8 +70,10 @@ class Task:
             if isinstance(self.randomizer, LaplaceRandomizer)
             else ResponseChannel(self.randomizer, float(own.bound), float(own.commitment))
         )
-        weights = Weights(float(own.beta), own.n_samples, own.label_law)
-        loss = VariationalLoss(prepared.module, channel, self.types, weights, self.n_groups)
+        weights: Any = {"n_samples": own.n_samples, "label_law": own.label_law}
+        loss = VariationalLoss(
+            prepared.module, channel, self.types, self.n_groups, beta=float(own.beta), **weights
+        )
         loss = loss.to(next(prepared.module.parameters()))
         return replace(prepared, module=loss, flat=flatten(loss))
 
@@ -153,32 +153,24 @@ def descend(
 
 def descend_privately(
     prepared: PreparedNet,
-    rows: np.ndarray,
+    records: Rows,
+    clipper: Clipper,
     *,
-    contributes: np.ndarray,
     plan: Plan,
     noise: NoiseSource,
     max_epochs: int,
     progress: Progress,
-    persons: Persons | None = None,
 ) -> None:
     """Train by clipped per-record gradients with noise, as planned.
 
     The draws that randomise representations in training are secret and each record's
     own: given all draws, a record moves a sum by no more than the clip norm.
     """
-    loss = prepared.module
-    codes = np.where(contributes, 0, -1)
-    clipper = make_clipper(loss, prepared.flat, lambda output: output)
-    records = Rows(as_tensor(rows, loss), (), codes, persons)
     release = NoisyRelease(records, plan, clipper, noise)
     (segment,) = plan.segments
-    rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs))
+    rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs)).__getitem__
     with OwnDraws(noise.masks):
-        rate_of = rates.__getitem__
-        run_segment(
-            segment, release, prepared.optimizer(), progress=progress, learning_rate=rate_of
-        )
+        run_segment(segment, release, prepared.optimizer(), progress=progress, learning_rate=rates)
     release.meter.finish()
 
 
@@ -265,13 +257,14 @@ def fit_networks(
     loss.channel.eval()  # has draws of its own
     draws = own_draws(loss, rows.shape[1:], noise.masks)
     loss.channel.train()
+    name, epochs, known = type(encoder).__name__, resolved_epochs(encoder), labels >= 0
     if plan is not None:
         # Refuses what `descend_privately` could not do; no entry of the rows is read.
         refuse_unstable_rows(loss, rows.shape[1:])
         clipper = make_clipper(loss, prepared.flat, lambda output: output)
-        rehearse(loss, clipper, as_tensor(rows, loss), (), plan, persons)
+        records = Rows(as_tensor(rows, loss), (), np.where(known, 0, -1), persons)
+        rehearse(loss, clipper, records.X, (), plan, persons)
     encoder._charge(stated)  # before a row reaches a network
-    name, epochs, known = type(encoder).__name__, resolved_epochs(encoder), labels >= 0
     size = 1 if plan else plain_batch_size(encoder.batch_size, int(known.sum()))
     steps = plan.steps if plan else epochs * -(-int(known.sum()) // size)
     with draws, closing(Progress(steps, encoder.progress, name)) as bar:
@@ -279,8 +272,7 @@ def fit_networks(
         if plan is None:
             descend(prepared, rows[known], batch_size=size, generator=noise.masks, **passes)
         else:
-            passes |= {"contributes": known, "persons": persons}
-            descend_privately(prepared, rows, plan=plan, noise=noise, **passes)
+            descend_privately(prepared, records, clipper, plan=plan, noise=noise, **passes)
     unflatten(loss)
     if not all(bool(p.isfinite().all()) for p in loss.parameters()):
         raise ValueError(
