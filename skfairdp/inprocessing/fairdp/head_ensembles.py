@@ -50,7 +50,6 @@ class EnsembleClassifier(GradientClassifier):
         "smoothing": (POSITIVE, NONE),
         "threshold": (PROBABILITY,),
     }
-    _released = (*GradientClassifier._released, "head_name_", "heads_", "key_")
 
     heads_: np.ndarray = field(init=False)
     head_name_: str = field(init=False)
