@@ -19,7 +19,7 @@ from skfairdp.engine import exact_products, inference
 from skfairdp.engine.clipping import fused
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.norms import row_capacity, sum_margin
-from skfairdp.engine.exact_products import ExactProducts, bits_for, exact_matmul
+from skfairdp.engine.exact_products import bits_for, exact_matmul, exactly
 from skfairdp.engine.inference import features_and_output, outputs, outputs_by_row
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
@@ -297,7 +297,7 @@ def test_numbers_too_small_or_large_for_exact_products_are_lost_not_rounded(extr
 def test_what_replaces_the_products_of_any_module_leaves_nothing_behind():
     module, rows = nn.Conv2d(2, 4, 3, groups=2), torch.randn(3, 2, 6, 6)
     want = module(rows)
-    with ExactProducts(), ExactProducts():
+    with exactly(), exactly():
         found = module(rows)
         assert torch.equal(module(rows.flip(0)).flip(0), found)
     assert torch.allclose(found, want, atol=1e-5)
