@@ -126,8 +126,6 @@ def _frozen(layer: nn.Module, value: torch.Tensor) -> torch.Tensor:
 
 
 class _Linear(torch.autograd.Function):
-    """A linear layer of exact products."""
-
     @staticmethod
     def forward(
         ctx: Any, value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
