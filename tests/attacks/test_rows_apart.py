@@ -18,7 +18,6 @@ import skfairdp
 from skfairdp.engine import exact_products, inference
 from skfairdp.engine.clipping import fused
 from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.exact_products import bits_for, exact_matmul, exactly
 from skfairdp.engine.inference import features_and_output, outputs, outputs_by_row
 from skfairdp.engine.modules import MLP, SmallCNN
@@ -29,6 +28,7 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import block_rows, fill
 from skfairdp.engine.sampling import Batch
+from skfairdp.engine.sum_margins import row_capacity, sum_margin
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from tests.common.halves import with_groups_made_up
