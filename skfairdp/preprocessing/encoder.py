@@ -84,7 +84,15 @@ class PublicEncoder(DeclaredTransformer):
             raise ValueError(f"dtype is {self.dtype!r}. Allowed are floating dtypes.")
         refuse_categories(self.categories)
         for name, place in positions_of(self.categories, column_names(X), "categories").items():
-            _refuse_other_kind(column(X, place), list(self.categories[name]), name)
+            dtype = column(X, place).dtype
+            texts = [isinstance(category, str) for category in self.categories[name]]
+            numbers, text = pd.api.types.is_numeric_dtype(dtype), isinstance(dtype, pd.StringDtype)
+            if (numbers and all(texts)) or (text and not any(texts)):
+                raise ValueError(
+                    f"categories[{name!r}] and column {name!r} are of different kinds: text "
+                    f"against numbers (dtype {dtype}). Every row would be unknown; convert one of "
+                    "them."
+                )
         self._encoded(X)
 
     def transform(self, X: ArrayLike | pd.DataFrame) -> NDArray[np.floating]:
@@ -173,15 +181,3 @@ class PublicEncoder(DeclaredTransformer):
         tags.input_tags.string = bool(self.categories)
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _refuse_other_kind(values: pd.Series, categories: list[Hashable], name: Hashable) -> None:
-    numbers = pd.api.types.is_numeric_dtype(values.dtype)
-    text = isinstance(values.dtype, pd.StringDtype)
-    all_text = all(isinstance(category, str) for category in categories)
-    any_text = any(isinstance(category, str) for category in categories)
-    if (numbers and all_text) or (text and not any_text):
-        raise ValueError(
-            f"categories[{name!r}] and column {name!r} are of different kinds: text against "
-            f"numbers (dtype {values.dtype}). Every row would be unknown; convert one of them."
-        )

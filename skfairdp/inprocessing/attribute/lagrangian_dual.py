@@ -89,12 +89,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     classes : sequence or None, default=None
         Declared class labels; rows of others are left out. None takes them from `y`.
 
-    Attributes
-    ----------
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed for a change of one person's attribute; None after
-        ``epsilon=inf``.
-
     Raises
     ------
     ValueError
