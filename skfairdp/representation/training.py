@@ -13,7 +13,8 @@ from sklearn.base import clone
 from torch import Tensor, nn
 
 from skfairdp.assumptions import of_training, seed_known
-from skfairdp.engine.clipping.clippers import Clipper, make_clipper
+from skfairdp.engine.clipping.base import Clipper
+from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from skfairdp import assumptions
 from skfairdp.base import PrivateClassifier
 from skfairdp.documentation import completed_by
-from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_training
 from skfairdp.fairness.notions import get_notion
@@ -27,6 +26,7 @@ from skfairdp.parameters import COUNT, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import row_uniforms
 from skfairdp.rows import check_features, check_rows
 
 _KIND: Any = {"adjacency": "change-attribute", "protects": "sensitive_features"}
