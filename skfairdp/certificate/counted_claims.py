@@ -25,11 +25,10 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
 
 Rates = tuple[Notion, Sequence[Stratum]]  # those of a notion, as masks of a table
-_FORMS = {
-    "exact": ("exact, of each pair of groups", derivation.EXACT),
-    "difference": ("difference (Hoeffding)", derivation.HOEFFDING),
-}
+_METHODS = {"exact": "exact, of each pair of groups", "difference": "difference (Hoeffding)"}
 _AVERAGED = "Hoeffding, on the probabilities of the random predictions"
+KIND_OF_METHOD = dict.fromkeys((*_METHODS.values(), _AVERAGED), derivation.HOEFFDING)
+KIND_OF_METHOD[_METHODS["exact"]] = derivation.EXACT
 
 
 def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
@@ -88,15 +87,15 @@ def exact_claim(
     rows = hits + misses
     averaged = table.dtype.kind == "f"
     bound: Any = "difference" if averaged else settings.bound
-    method, kind = _FORMS[bound]
+    method = _AVERAGED if averaged else _METHODS[bound]
     value = gap_upper_bound(hits, rows, confidence_level=settings.level_of_one_claim, bound=bound)
     return counted_claim(
         notion,
         settings,
-        kind,
+        KIND_OF_METHOD[method],
         bound=float(value),
         scope=AVERAGED if averaged else DEPLOYED,
-        method=_AVERAGED if averaged else method,
+        method=method,
         estimate=gap_estimate(hits, rows),
         groups=labels,
         counts=cell_counts(strata, labels, hits, rows),

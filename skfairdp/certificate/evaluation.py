@@ -16,14 +16,14 @@ from skfairdp.certificate import counted_claims
 from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.counted_claims import Rates, exact_claim, noisy_claim, stack
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.holdout import HeldOut, ask_holdout, draws_afresh
+from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
 from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
-from skfairdp.fairness.bounds.smoothing import own_models_bound
+from skfairdp.fairness.bounds.rate_gaps import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.derivation import AVERAGED, DOWNSTREAM_LIKE, OWN_MODELS, TOTAL_VARIATION
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Stratum
 from skfairdp.figures import as_given, rounded_down, rounded_up
@@ -45,19 +45,11 @@ class Evaluation:
 
 
 def evaluate(
-    deployed: Deployed,
-    X: Any,
-    y: ArrayLike | None,
-    sensitive_features: ArrayLike | None,
-    groups: Groups,
-    settings: EvaluationSettings,
-    source: NoiseSource,
+    deployed: Deployed, rows: GroupedRows, settings: EvaluationSettings, source: NoiseSource
 ) -> Evaluation:
-    """Bound the differences between `groups` from held-out rows; arguments as of `certify`."""
-    held = ask_holdout(
-        deployed, X, y, sensitive_features, groups, settings.private, settings.positive
-    )
-    table, labels = held.table, groups.labels
+    """Bound the differences between the groups of held-out rows."""
+    held = ask_holdout(deployed, rows, settings.private, settings.positive)
+    table, labels = held.table, rows.groups.labels
     notions: list[Rates] = [
         (n, n.strata(held.classes, with_labels=held.labelled)) for n in settings.notions
     ]
@@ -75,8 +67,8 @@ def evaluate(
         return Evaluation(tuple(claims), None, accuracy=accuracy)
     claims = [exact_claim(rates, table, labels, settings, rests_on) for rates in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
-        claims += _averages(deployed, X, held, notions, settings)
-    claims += _downstream_claims(deployed, X, sensitive_features, held, notions, settings)
+        claims += _averages(deployed, rows.X, held, notions, settings)
+    claims += _downstream_claims(deployed, rows, held, notions, settings)
     return Evaluation(tuple(claims), int(table.sum()), accuracy=Accuracy.of_table(table))
 
 
@@ -121,22 +113,21 @@ def _averages(
 
 def _downstream_claims(
     deployed: Deployed,
-    X: Any,
-    sensitive_features: Any,
+    rows: GroupedRows,
     held: HeldOut,
     notions: list[Rates],
     settings: EvaluationSettings,
 ) -> list[FairnessGuarantee]:
     """Bounds on what anybody can predict from the one code that is released of a person."""
     place, release = deployed.release
-    inside = np.flatnonzero(held.groups.codes >= 0)
+    inside = np.flatnonzero(rows.groups.codes >= 0)
     if release is None or not len(inside):
         return []
     if release is not deployed.final and deployed.group_aware:
         return []  # what also sees the group sees more than a code
-    rows = deployed.transform(_safe_indexing(X, inside), before=place)
-    given = _safe_indexing(sensitive_features, inside)
-    hidden, n_codes, attenuation = answers_of(release)._hidden_codes(rows, given)
+    some = rows.part(inside)
+    X = deployed.transform(some.X, before=place)
+    hidden, n_codes, attenuation = answers_of(release)._hidden_codes(X, some.sensitive_features)
     if n_codes < 2:
         return []
     shape = (*held.shape[:2], n_codes)

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from skfairdp.certificate.claims import Claims
+from skfairdp.certificate.counted_claims import KIND_OF_METHOD
 from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
-from skfairdp.fairness.derivation import EXACT, HOEFFDING, NOISY_COUNTS, SCOPES, Derivation
+from skfairdp.fairness.derivation import EXACT, NOISY_COUNTS, SCOPES, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.recomputing import (
@@ -39,12 +40,6 @@ EPSILON_TOLERANCE = 1e-4
 _OF_MODEL = ("features", "persons trained on", "reason codes", "rows trained on")
 # A promise about removed records is one about blanked ones, at the same cost.
 _IMPLIED = ("add-remove", "zero-out")
-# Certificates of earlier versions say only this much of where a bound came from.
-_BY_METHOD = {
-    "exact, of each pair of groups": EXACT,
-    "difference (Hoeffding)": HOEFFDING,
-    "Hoeffding, on the probabilities of the random predictions": HOEFFDING,
-}
 
 
 @dataclass(frozen=True)
@@ -149,7 +144,8 @@ def _of_claim(claim: FairnessGuarantee) -> Findings:
 
 
 def _bound_without_source(name: str, claim: FairnessGuarantee) -> tuple[str, str]:
-    kind = _BY_METHOD.get(claim.method)
+    # Certificates of earlier versions say only this much of where a bound came from.
+    kind = KIND_OF_METHOD.get(claim.method)
     if claim.counts and kind is not None and claim.confidence_level is not None:
         # Whatever else shared the error probability, it can only have widened the bound.
         least = recomputed_bound(claim, Derivation.of(kind, claims=1))

@@ -16,6 +16,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,10 +179,9 @@ def read_key(path: Path) -> bytes:
 
 def _create(path: Path, content: bytes, mode: int) -> None:
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(path, "xb", opener=partial(os.open, mode=mode)) as file:
+            file.write(content)
     except FileExistsError:
         raise SignatureError(f"{path} exists, and no key is overwritten; name another.") from None
     except OSError as error:
         raise SignatureError(f"{path} cannot be written: {error.strerror}.") from None
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)

@@ -20,11 +20,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
+from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, unwrap
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
 from skfairdp.model_selection.budget import SearchBudget
-from skfairdp.model_selection.holding_out import Divided, Score, SearchRows, noisy_table, score_of
+from skfairdp.model_selection.holding_out import Divided, Score, noisy_table, score_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import answers_of
@@ -124,7 +125,7 @@ def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) 
 
 
 def planner(
-    estimator: Any, parameters: Mapping[str, Any] | None, delta: float, rows: SearchRows
+    estimator: Any, parameters: Mapping[str, Any] | None, delta: float, rows: GroupedRows
 ) -> Callable[[float], Plan]:
     """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
     final = final_of(told(estimator, parameters, delta=delta))
@@ -231,7 +232,7 @@ def trained(
     search: Any,
     budget: SearchBudget | None,
     parameters: Mapping[str, Any],
-    rows: SearchRows,
+    rows: GroupedRows,
     prior: np.random.Generator,
 ) -> Any:
     """Train one candidate at its share of the budget."""

@@ -16,6 +16,7 @@ from skfairdp.assumptions import ANSWERS_ASSUMED
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.counted_claims import noisy_cells, noisy_claim
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
+from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
@@ -26,7 +27,7 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
 from skfairdp.model_selection.candidates import final_of
-from skfairdp.model_selection.holding_out import SearchRows, noisy_table, score_of
+from skfairdp.model_selection.holding_out import noisy_table, score_of
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -233,7 +234,7 @@ def verdict_on(upper: float, lower: float, tolerance: float) -> str:
 def attempt_of(
     model: Any,
     point: dict[str, Any],
-    held: SearchRows,
+    held: GroupedRows,
     terms: EvaluationSettings,
     tolerance: float,
     objective: str,
