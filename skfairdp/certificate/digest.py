@@ -85,10 +85,11 @@ class _Walk:
             return [b"set", *sorted(self._alone(item) for item in value)]
         scalar = isinstance(value, np.generic) and kind.__module__ == "numpy"
         if scalar or kind in (np.ndarray, np.memmap):
-            header, content = state.content_of_array(value)
-            return [header, *(c if isinstance(c, bytes) else self.digest(c) for c in content)]
-        if state.is_pandas(value):
-            return [kind.__name__.encode(), *map(self.digest, state.content_of_pandas(value))]
+            header, parts = state.content_of_array(value)
+            return [header, *(p if isinstance(p, bytes) else self.digest(p) for p in parts)]
+        content = state.content_of_pandas(value)
+        if content is not None:
+            return [kind.__name__.encode(), *map(self.digest, content)]
         if state.is_a(value, "torch", "Tensor"):
             return self._tensor(value)
         if isinstance(value, types.ModuleType):

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 
 from skfairdp import assumptions
-from skfairdp.certificate import counted_claims
+from skfairdp.certificate import counted_claims as counted
 from skfairdp.certificate.accuracy import Accuracy
-from skfairdp.certificate.counted_claims import Rates, exact_claim, noisy_claim, stack
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
 from skfairdp.certificate.unwrap import Deployed, takes_groups
@@ -49,8 +48,8 @@ def evaluate(
 ) -> Evaluation:
     """Bound the differences between the groups of held-out rows."""
     held = ask_holdout(deployed, rows, settings.private, settings.positive)
-    table, labels = held.table, rows.groups.labels
-    notions: list[Rates] = [
+    table = held.table
+    notions: list[counted.Rates] = [
         (n, n.strata(held.classes, with_labels=held.labelled)) for n in settings.notions
     ]
     if settings.private and held.labelled:
@@ -58,14 +57,14 @@ def evaluate(
             (n, [stratum.beside_unlabelled(not n.needs_labels) for stratum in strata])
             for n, strata in notions
         ]
-    rests_on = held.assumptions(settings)
+    basis = counted.Basis(settings, rows.groups.labels, held.assumptions(settings))
     if settings.count_epsilon is not None:
         noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)
-        claims = [noisy_claim(r, table, noisy, labels, settings, rests_on) for r in notions]
+        claims = [counted.noisy_claim(rates, table, noisy, basis) for rates in notions]
         noise = noise_variance(settings.count_epsilon)
         accuracy = Accuracy.of_table(noisy[:, : len(held.classes)], noise)
         return Evaluation(tuple(claims), None, accuracy=accuracy)
-    claims = [exact_claim(rates, table, labels, settings, rests_on) for rates in notions]
+    claims = [counted.exact_claim(rates, table, basis) for rates in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, rows.X, held, notions, settings)
     claims += _downstream_claims(deployed, rows, held, notions, settings)
@@ -73,7 +72,11 @@ def evaluate(
 
 
 def _averages(
-    deployed: Deployed, X: Any, held: HeldOut, notions: list[Rates], settings: EvaluationSettings
+    deployed: Deployed,
+    X: Any,
+    held: HeldOut,
+    notions: list[counted.Rates],
+    settings: EvaluationSettings,
 ) -> list[FairnessGuarantee]:
     """Bounds on rates averaged over the keys that a model's draws could have had."""
     final, groups = answers_of(deployed.final), held.groups
@@ -86,28 +89,21 @@ def _averages(
     own = final._own_models(groups.labels)
     settings = replace(settings, bounds_each=1 if own is None else 2)
     rests_on = (*held.assumptions(settings, assumptions.AVERAGED_RATES), assumptions.ERROR_APART)
-    table = held.averaged(scores)
-    claims = [exact_claim(rates, table, groups.labels, settings, rests_on) for rates in notions]
+    table, basis = held.averaged(scores), counted.Basis(settings, groups.labels, rests_on)
+    claims = [counted.exact_claim(rates, table, basis) for rates in notions]
     if own is not None:
         # Every row is scored by the model of its own group, and else counted alike.
         own_table = held.averaged(own.scores(rows, groups.codes))
         for notion, cells in notions:
-            sums, misses = stack(cells, own_table)
+            sums, misses = counted.stack(cells, own_table)
             given: dict[str, Any] = {"sums": sums, "trials": sums + misses}
             given |= {"distances": own.distances, "n_draws": own.n_draws}
-            claims.append(
-                counted_claims.counted_claim(
-                    notion,
-                    settings,
-                    OWN_MODELS,
-                    given,
-                    bound=own_models_bound(**given, error=1.0 - settings.level_of_one_claim),
-                    scope=AVERAGED,
-                    method="smoothing: every group's own model, and its distance to the common one",
-                    groups=groups.labels,
-                    assumptions=rests_on,
-                )
-            )
+            claimed = {
+                "bound": own_models_bound(**given, error=1.0 - settings.level_of_one_claim),
+                "scope": AVERAGED,
+                "method": "smoothing: every group's own model, and its distance to the common one",
+            }
+            claims.append(basis.claim(notion, OWN_MODELS, claimed, **given))
     return claims
 
 
@@ -115,7 +111,7 @@ def _downstream_claims(
     deployed: Deployed,
     rows: GroupedRows,
     held: HeldOut,
-    notions: list[Rates],
+    notions: list[counted.Rates],
     settings: EvaluationSettings,
 ) -> list[FairnessGuarantee]:
     """Bounds on what anybody can predict from the one code that is released of a person."""
@@ -135,7 +131,7 @@ def _downstream_claims(
     table = np.bincount(codes, minlength=math.prod(shape)).reshape(shape)
     how = assumptions.CODES_COUNTED.format(left=rounded_up(attenuation, 4))
     texts = (assumptions.NOT_FITTED_ON, assumptions.ERROR_APART)
-    rests_on = (*held.assumptions(settings, how), *texts)
+    basis = counted.Basis(settings, held.groups.labels, (*held.assumptions(settings, how), *texts))
     found = []
     for notion, rates in notions:
         if not notion.compares_predictions:
@@ -151,24 +147,22 @@ def _downstream_claims(
                 Stratum(f"{given_label}code {code}", of_mask & is_code, of_mask & ~is_code)
                 for code, is_code in enumerate(np.eye(n_codes, dtype=bool))
             ]
-        hits, misses = stack(strata, table)
+        hits, misses = counted.stack(strata, table)
         counts = hits.reshape(len(masks), n_codes, -1)
         bound = total_variation_bound(counts, confidence_level=settings.level_of_one_claim)
-        found.append(
-            counted_claims.counted_claim(
-                notion,
-                settings,
-                TOTAL_VARIATION,
-                {"attenuation": attenuation, "n_codes": n_codes},
-                bound=attenuation * bound,
-                scope=DOWNSTREAM_LIKE,
-                method="total variation of one code, by an exact test of each event",
-                estimate=attenuation * total_variation(counts),
-                groups=held.groups.labels,
-                counts=counted_claims.cell_counts(strata, held.groups.labels, hits, hits + misses),
-                assumptions=(*rests_on, assumptions.ONE_CODE.format(hidden=rounded_up(bound))),
-            )
-        )
+        claimed = {
+            "bound": attenuation * bound,
+            "scope": DOWNSTREAM_LIKE,
+            "method": "total variation of one code, by an exact test of each event",
+            "estimate": attenuation * total_variation(counts),
+            "counts": counted.cell_counts(strata, basis.labels, hits, hits + misses),
+            "assumptions": (
+                *basis.rests_on,
+                assumptions.ONE_CODE.format(hidden=rounded_up(bound)),
+            ),
+        }
+        inputs = {"attenuation": attenuation, "n_codes": n_codes}
+        found.append(basis.claim(notion, TOTAL_VARIATION, claimed, **inputs))
     return found
 
 

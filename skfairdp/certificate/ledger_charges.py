@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils import get_tags
 
-from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
+from skfairdp.certificate.composition import counts_guarantee, model_privacy, sorted_steps
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import check_holdout_labels
 from skfairdp.certificate.unwrap import Deployed, charges_privacy
@@ -93,7 +93,8 @@ def tell_ledgers(
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
             # What was put into a model after its fit says nothing about what the fit has shown.
-            others = {*deployed.changes, *declared_public(deployed, public_steps)}
+            _, declared = sorted_steps(deployed.trained.leaves(), public_steps)
+            others = {*deployed.changes, *declared}
             reasons = tuple(text for text in privacy.assumptions if text not in others)
             if reasons:
                 found = dataclasses.replace(privacy, assumptions=reasons)

@@ -150,14 +150,11 @@ def content_of_array(array: Any) -> tuple[bytes, list[Any]]:
     return header, [np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()]
 
 
-def is_pandas(value: object) -> bool:
-    """Whether a value is a frame, series, index or array of pandas itself."""
+def content_of_pandas(value: Any) -> list[Any] | None:
+    """Labels, types and values of a frame, series, index or array of pandas itself."""
     own = isinstance(value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray)
-    return own and library_name(type(value)) is not None
-
-
-def content_of_pandas(value: Any) -> list[Any]:
-    """Labels, types and values of something of pandas."""
+    if not own or library_name(type(value)) is None:
+        return None
     if isinstance(value, pd.DataFrame):
         columns = [value.iloc[:, j].array for j in range(value.shape[1])]
         return [value.columns, value.index, columns, value.attrs]

@@ -19,6 +19,8 @@ from skfairdp.fairness.bounds.total_variation import total_variation, total_vari
 from skfairdp.fairness.derivation import ANSWERED, Derivation, level_of_one
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 
+_Two = tuple[NDArray[np.float64], NDArray[np.float64]]
+
 
 def recomputed_bound(claim: FairnessGuarantee, derivation: Derivation | None = None) -> float:
     """Bound that follows from a claim's counts and a derivation; None takes the claim's own."""
@@ -48,9 +50,7 @@ def recomputed_estimate(claim: FairnessGuarantee) -> float | None:
     return rate_gaps.gap_estimate(np.clip(hits, 0.0, rows), rows)
 
 
-def recomputed_intervals(
-    claim: FairnessGuarantee, confidence_level: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def recomputed_intervals(claim: FairnessGuarantee, confidence_level: float) -> _Two:
     """Interval of each cell of a claim from noisy counts, in the order of its counts."""
     assert claim.derivation is not None
     inputs = claim.derivation.values
@@ -66,9 +66,7 @@ def _rates(claim: FairnessGuarantee) -> tuple[CellCount, ...]:
     return tuple(count for count in claim.counts if count.stratum != ANSWERED_OF_ASKED)
 
 
-def _grid(
-    claim: FairnessGuarantee, counts: tuple[CellCount, ...]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _grid(claim: FairnessGuarantee, counts: tuple[CellCount, ...]) -> _Two:
     """Successes and trials, two arrays of shape (n_strata, n_groups)."""
     strata = list(dict.fromkeys(count.stratum for count in counts))
     wanted = [(stratum, group) for stratum in strata for group in claim.groups]
@@ -86,7 +84,7 @@ def _whole(values: Any) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def _plain_counts(claim: FairnessGuarantee) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _plain_counts(claim: FairnessGuarantee) -> _Two:
     if any(count.noisy for count in claim.counts):
         raise ValueError("counts with noise need a bound that allows for the noise")
     return _grid(claim, claim.counts)

@@ -157,18 +157,15 @@ def score_epsilon_below(limit: NDArray[np.float64], runs: NumberOfRuns) -> float
 
 
 def _smallest(
-    excess: Callable[[float], float],
-    subject: str,
-    smallest: float = SMALLEST,
-    largest: float = LARGEST,
+    excess: Callable[[float], float], subject: str, least: float = SMALLEST, most: float = LARGEST
 ) -> float:
     """Multiplier at which a falling excess reaches zero, from above."""
-    low, high = math.log(smallest), math.log(largest)
+    low, high = math.log(least), math.log(most)
     if excess(low) <= 0.0:
-        return smallest
+        return least
     if excess(high) > 0.0:
-        if largest < LARGEST:
-            return _smallest(excess, subject, largest)
+        if most < LARGEST:
+            return _smallest(excess, subject, most)
         raise ValueError(
             f"No noise multiplier up to {LARGEST:g} is enough for {subject}; give a larger "
             "'epsilon', a smaller 'n_iter', or fewer steps."

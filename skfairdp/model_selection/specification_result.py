@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skfairdp.assumptions import ANSWERS_ASSUMED
 from skfairdp.certificate import Certificate, certify
-from skfairdp.certificate.counted_claims import noisy_cells, noisy_claim
+from skfairdp.certificate.counted_claims import Basis, noisy_cells, noisy_claim
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.fairness.bounds.noisy_counts import (
@@ -255,7 +255,8 @@ def attempt_of(
     classes = np.asarray(final.classes_).tolist()
     rests_on = tuple(holdout_assumptions(terms, held.groups, True, ANSWERS_ASSUMED, classes))
     # Sizes are private: of the first table nothing is read.
-    claim = noisy_claim((notion, strata), flat, flat, held.groups.labels, terms, rests_on, bins)
+    basis = Basis(terms, held.groups.labels, rests_on)
+    claim = noisy_claim((notion, strata), flat, flat, basis, bins)
     cells = noisy_cells(strata, flat, bins)
     lower = private_gap_lower_bound(cells, price, confidence_level=level)
     final._state(privacy)  # what its rows have spent, not this fit alone

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
-from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
+from skfairdp.fairness.bounds.binomial_cells import Floats, Ints, clopper_pearson
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.information import MutualInformation, nats_per, numeric_rows
 from skfairdp.parameters import PROBABILITY, check_arguments
@@ -94,7 +94,7 @@ def classifier_lower_bound(
         random_state=np.random.RandomState(random_state),
     )
     n_groups = len(groups.labels)
-    prior: NDArray[np.float64] = np.asarray(
+    prior: Floats = np.asarray(
         (np.bincount(groups.codes[train], minlength=n_groups) + 0.5) / (len(train) + 0.5 * n_groups)
     )
     model = clone(classifier) if classifier is not None else _default_classifier(random_state)
@@ -135,8 +135,8 @@ def classifier_lower_bound(
 
 
 def held_out_prediction(
-    rows: NDArray[np.float64], groups: Groups, *, random_state: int | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    rows: Floats, groups: Groups, *, random_state: int | None
+) -> tuple[Floats, Ints]:
     """Positive probabilities of the groups for half of the rows, and the positions of that half."""
     _enough(groups)
     train, test = train_test_split(
@@ -161,9 +161,7 @@ def _default_classifier(random_state: int | None) -> HistGradientBoostingClassif
     )  # fmt: skip
 
 
-def _predicted(
-    model: Any, rows: NDArray, groups: Groups, train: NDArray, test: NDArray
-) -> NDArray[np.float64]:
+def _predicted(model: Any, rows: NDArray, groups: Groups, train: NDArray, test: NDArray) -> Floats:
     """Probabilities with a column for every group, also for one that training rows lack."""
     model.fit(rows[train], groups.codes[train])
     full = np.zeros((len(test), len(groups.labels)))
@@ -171,26 +169,24 @@ def _predicted(
     return full
 
 
-def _gains(
-    guess: NDArray[np.float64], prior: NDArray[np.float64], codes: NDArray[np.int64], share: float
-) -> NDArray[np.float64]:
+def _gains(guess: Floats, prior: Floats, codes: Ints, share: float) -> Floats:
     """Log of predicted over prior probability of the true group, nats, shape (n_rows,)."""
     right = np.clip(guess[np.arange(len(codes)), codes], 0.0, 1.0)
     return np.log((1.0 - share) * right / prior[codes] + share)
 
 
-def _width(prior: NDArray[np.float64], share: float) -> float:
+def _width(prior: Floats, share: float) -> float:
     """Width of the interval from log(share) on that gains lie in, nats."""
     return float(np.log((1.0 - share) / prior.min() + share) - np.log(share))
 
 
-def _promise(gains: NDArray[np.float64], width: float, error: float, n_rows: int) -> float:
+def _promise(gains: Floats, width: float, error: float, n_rows: int) -> float:
     """About what the bound on the mean will be with `n_rows` like these; only to choose by."""
     cost = math.log(1.0 / error) / n_rows
     return float(gains.mean() - math.sqrt(2.0 * gains.var() * cost) - width * cost / 3.0)
 
 
-def _mean_below(values: NDArray[np.float64], error: float) -> float:
+def _mean_below(values: Floats, error: float) -> float:
     """Largest mean of values in [0, 1] that a bet refutes: see docs/theory/information.md."""
     n = len(values)
     seen = np.arange(1, n + 1)
@@ -206,12 +202,12 @@ def _mean_below(values: NDArray[np.float64], error: float) -> float:
     return low
 
 
-def _divergence(p: NDArray[np.float64], r: NDArray[np.float64]) -> NDArray[np.float64]:
+def _divergence(p: Floats, r: Floats) -> Floats:
     """Terms of the generalised Kullback-Leibler divergence, nats."""
     return np.where(p > 0, p * np.log(np.maximum(p, 1e-300) / r), 0.0) - p + r
 
 
-def _prior_error(counts: NDArray[np.int64], prior: NDArray[np.float64], error: float) -> float:
+def _prior_error(counts: Ints, prior: Floats, error: float) -> float:
     """Upper confidence bound on KL(p_S || prior), nats."""
     # With two groups one interval says all, for the shares sum to one.
     intervals = 1 if len(counts) == 2 else len(counts)

@@ -190,12 +190,7 @@ def smoothing_distance(distance: float | NDArray[Any], std: float) -> NDArray[np
 
 
 def own_models_bound(
-    sums: NDArray[Any],
-    trials: NDArray[Any],
-    distances: NDArray[Any],
-    *,
-    error: float,
-    n_draws: int | None = None,
+    sums: NDArray, trials: NDArray, distances: NDArray, *, error: float, n_draws: int | None = None
 ) -> float:
     """Bound on a smoothed model's gap from the rates that each group has under its own model.
 

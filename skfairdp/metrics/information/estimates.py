@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -158,9 +159,7 @@ def nearest_neighbours(
     rows = numeric_rows(Z)
     neighbours = Number(1, len(rows) - 1, integer=True)
     check_arguments({"n_neighbors": n_neighbors}, n_neighbors=neighbours)
-    estimate = estimator(
-        rows, s, n_neighbors=n_neighbors, continuous_s=continuous_s, random_state=random_state
-    )
+    estimate = estimator(rows, s, n_neighbors, continuous_s, random_state)
     unclipped = estimate(np.arange(len(rows)))
     name = "Kraskov, Stoegbauer and Grassberger's first" if continuous_s else "Ross's"
     reason = f"{name} estimator with {n_neighbors} neighbours in {rows.shape[1]} dimension(s)."
@@ -168,9 +167,8 @@ def nearest_neighbours(
 
 
 def estimator(
-    rows: NDArray[np.float64],
-    s: ArrayLike | pd.Series | pd.DataFrame,
-    *,
+    rows: NDArray,
+    s: Any,
     n_neighbors: int,
     continuous_s: bool,
     random_state: int | None,

@@ -164,10 +164,7 @@ def _statistic(
     if method == "nearest_neighbours":
         rows = numeric_rows(Z)
         k = min(3, len(rows) - 1)
-        own = estimates.estimator(
-            rows, s, n_neighbors=k, continuous_s=numbers, random_state=random_state
-        )
-        return own, len(rows)
+        return estimates.estimator(rows, s, k, numbers, random_state), len(rows)
     n_rows = len(np.asarray(Z))
     if numbers:
         raise ValueError(
