@@ -289,13 +289,14 @@ def seeds_of(name: str, method: str, epsilon: float, seeds: int) -> int:
     return 1 if METHODS[method][1] == "once" and name == "adult" else seeds
 
 
-def attribute(fold: int, dataset: str, notion: str) -> dict[str, Any]:
-    """One cell of Table 2 of PF-LD: groups protected at epsilon = 1, delta = 1e-5."""
+def attribute(fold: int, dataset: str, notion: str, budget: float) -> dict[str, Any]:
+    """One cell of Table 2 of PF-LD: groups protected at epsilon = `budget`, delta = 1e-5."""
     task = load_task(dataset, None, fold)
     published = TABLE_2[dataset, notion]["pfld"]
     model = FairPathClassifier(
         notion=notion,
         tolerance=published[2],  # what is to be reached
+        epsilon=budget,
         protects="sensitive_features",
         delta=1e-5,
         random_state=fold,
@@ -320,7 +321,8 @@ def attribute(fold: int, dataset: str, notion: str) -> dict[str, Any]:
         "published accuracy": published[0],
         "published violation": published[2],
         "kept_tolerance": model.kept_tolerance_,
-        "epsilon": model.privacy_.epsilon,
+        "epsilon": np.inf if model.privacy_ is None else model.privacy_.epsilon,
+        "budget": budget,
         "seconds": seconds,
     }
 
@@ -340,8 +342,14 @@ def main() -> None:
     if options.attribute:
         names = list(dict.fromkeys(dataset for dataset, _ in TABLE_2))
         chosen = [name for name in options.sets if name in names] or names
-        jobs = [(fold, *cell) for cell in TABLE_2 if cell[0] in chosen for fold in range(5)]
-        keys = ["fold", "dataset", "notion"]
+        jobs = [
+            (fold, *cell, budget)
+            for budget in (1.0, float("inf"))
+            for cell in TABLE_2
+            if cell[0] in chosen
+            for fold in range(5)
+        ]
+        keys = ["fold", "dataset", "notion", "budget"]
         keep(options.out / "attribute.csv", keys, jobs, lambda *job: [attribute(*job)])
         return
     keys = ["set", "notion", "method", "epsilon", "seed"]
