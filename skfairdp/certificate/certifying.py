@@ -18,12 +18,13 @@ from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.holdout import (
     GroupedRows,
+    check_answerable,
     check_positive,
     comparable_groups,
     one_row_each,
 )
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
-from skfairdp.certificate.ledger_charges import charged, check_answerable, tell_ledgers
+from skfairdp.certificate.ledger_charges import charged, tell_ledgers
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError

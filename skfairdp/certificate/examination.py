@@ -57,12 +57,13 @@ class Examination:
 
 
 RECOMPUTED, MISSING, WRONG = "recomputed", "missing", "wrong"
-Findings = Iterator[tuple[str, str]]
+Finding = tuple[str, str]
+Findings = Iterator[Finding]
 
 
 def examine(certificate: Claims) -> Examination:
     """Recompute every figure of a certificate that follows from its counts or its events."""
-    found: list[tuple[str, str]] = []
+    found: list[Finding] = []
     for claim in certificate.fairness:
         found += [*_of_claim(claim), *_of_rows(claim, certificate.n_rows)]
     known, n_rows = certificate.accuracy, certificate.n_rows
@@ -114,9 +115,7 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
         )
 
 
-def _compared(
-    what: str, stated: float | None, found: float | None, share: float = 0.0
-) -> tuple[str, str]:
+def _compared(what: str, stated: float | None, found: float | None, share: float = 0.0) -> Finding:
     if stated is None or found is None:
         same = stated is found
     else:
@@ -143,7 +142,7 @@ def _of_claim(claim: FairnessGuarantee) -> Findings:
         yield WRONG, f"{name} cannot follow from what it stores: {error}"
 
 
-def _bound_without_source(name: str, claim: FairnessGuarantee) -> tuple[str, str]:
+def _bound_without_source(name: str, claim: FairnessGuarantee) -> Finding:
     # Certificates of earlier versions say only this much of where a bound came from.
     kind = KIND_OF_METHOD.get(claim.method)
     if claim.counts and kind is not None and claim.confidence_level is not None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
+from scipy.sparse import issparse
+from sklearn.utils import _safe_indexing, get_tags
 
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
-from skfairdp.certificate.unwrap import Deployed, releases_rows
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.labels import count_rows, label_column, positions
@@ -244,13 +245,36 @@ def check_positive(deployed: Deployed, positive: Any) -> bool:
     return bool(positive == classes[0])
 
 
-def check_holdout_labels(
-    deployed: Deployed, y: ArrayLike | None, n_rows: int, private: bool
-) -> list | None:
-    """Refuse labels, or a model, that no table can be made from; None where answers are needed."""
-    if not private and getattr(deployed.final, "classes_", None) is None:
-        return None
-    classes = _classes(deployed, None, y, private)
-    if y is not None:
-        _codes(y, classes, n_rows, "y", private)
-    return classes
+def check_answerable(
+    deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
+) -> None:
+    """Refuse what an evaluation would, as far as no row is looked at, before a charge."""
+    _check_columns(deployed, X)
+    classes: list = [0, 1]  # stand for those of a model that tells them by its answers alone
+    if settings.private or getattr(deployed.final, "classes_", None) is not None:
+        classes = _classes(deployed, None, y, settings.private)
+        if y is not None:
+            _codes(y, classes, count_rows(X), "y", settings.private)
+    for notion in settings.notions:
+        notion.strata(classes, with_labels=y is not None)
+
+
+def _check_columns(deployed: Deployed, X: Any) -> None:
+    first = deployed.stages[0][1] if deployed.stages else deployed.final
+    try:
+        shape = np.shape(X)
+    except ValueError:  # rows of different lengths, which predict refuses without their number
+        shape = ()
+    # Steps that pick columns by name take more than they need; ours do so for ids alone.
+    if not charges_privacy(first) or hasattr(first, "id_column"):
+        return
+    if len(shape) < 2 or (issparse(X) and not get_tags(first).input_tags.sparse):
+        raise ValueError(
+            "X must be a dense table, with a row for each person and a column for each feature: an "
+            "array of two dimensions or a DataFrame."
+        )
+    if len(shape) == 2 and shape[1] != first.n_features_in_:
+        raise ValueError(
+            f"X has {shape[1]} features, but {type(first).__name__} was fitted with "
+            f"{first.n_features_in_}; pass the columns that it was fitted with."
+        )

@@ -131,7 +131,6 @@ def show_ledger(arguments: argparse.Namespace) -> int:
 
 
 def keygen(arguments: argparse.Namespace) -> int:
-    """Make a pair of keys."""
     secret = _asked("Passphrase of the new key: ") if arguments.passphrase else None
     if secret and PASSPHRASE not in os.environ and _asked("The same again: ") != secret:
         raise CommandError("The two passphrases differ; no key was made.")

@@ -37,7 +37,6 @@ class People:
     ids: pd.Series | None = None  # Whose row it is; None where each is a person
 
     def part(self, chosen: np.ndarray) -> People:
-        """Return some of the rows."""
         ids = None if self.ids is None else self.ids[chosen]
         X, y, groups = self.X[chosen], self.y[chosen], self.groups[chosen]
         return replace(self, X=X, y=y, groups=groups, ids=ids)

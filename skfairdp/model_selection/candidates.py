@@ -141,16 +141,15 @@ def planner(
     return lambda multiplier: final._plan(sizes, multiplier)
 
 
-def groups_by_name(model: Any, sensitive_features: Any) -> dict[str, Any]:
-    """Keyword under which fit takes the groups, with routing on and off."""
-    if sensitive_features is None:
-        return {}
-    prefix = ""
+def fit_on(model: Any, rows: GroupedRows) -> Any:
+    """Fit on a copy: what a step writes into its rows must not reach the next candidate."""
+    given, prefix, last = rows.sensitive_features, "", model
     if not sklearn.get_config()["enable_metadata_routing"]:
-        while isinstance(model, Pipeline):
-            step, model = model.steps[-1]
+        while isinstance(last, Pipeline):
+            step, last = last.steps[-1]
             prefix += f"{step}__"
-    return {f"{prefix}sensitive_features": sensitive_features}
+    groups = {} if given is None else {f"{prefix}sensitive_features": given}
+    return model.fit(deepcopy(rows.X), rows.y, **groups)
 
 
 def refuse_charging(steps: Iterable[tuple[str, Any]]) -> None:
@@ -245,7 +244,4 @@ def trained(
         plans = planner(search.estimator, parameters, search.delta, rows)
         multiplier = budget.multiplier_for(plans)
         settings |= {"epsilon": None, "noise_multiplier": multiplier}
-    model = told(search.estimator, parameters, **settings)
-    # A copy: what a step writes into its rows must not reach the next candidate.
-    own = deepcopy(rows.X)
-    return model.fit(own, rows.y, **groups_by_name(model, rows.sensitive_features))
+    return fit_on(told(search.estimator, parameters, **settings), rows)

@@ -184,9 +184,8 @@ class PrivateSearchCV(PrivateClassifier):
         if budget is not None:
             stated = budget.guarantee(noise, price, self.holdout_fraction, names)
         self._charge(stated)  # before a candidate sees a row
-        best = candidates.best_of(
-            self, budget, price, runs.draw(noise.sampling), parts, noise, prior
-        )
+        n_runs = runs.draw(noise.sampling)
+        best = candidates.best_of(self, budget, price, n_runs, parts, noise, prior)
         final = candidates.final_of(best.model)
         # The model states what its rows have spent, also when it is taken out of here.
         final._state(stated)
@@ -224,14 +223,12 @@ class PrivateSearchCV(PrivateClassifier):
             return X, y
         return (X if isinstance(X, pd.DataFrame) else checked), labels
 
-    def _terms(
-        self, runs: NumberOfRuns, training: GroupedRows
-    ) -> tuple[SearchBudget | None, float]:
+    def _terms(self, runs: NumberOfRuns, rows: GroupedRows) -> tuple[SearchBudget | None, float]:
         """What a run may cost, and what one table of held-out counts does."""
         if math.isinf(self.epsilon):
             warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
             return None, math.inf
-        make_plan = candidates.planner(self.estimator, None, self.delta, training)
+        make_plan = candidates.planner(self.estimator, None, self.delta, rows)
         budget = search_budget(make_plan, runs, float(self.epsilon), float(self.delta))
         price = budget.score_epsilon if self.score_epsilon is None else float(self.score_epsilon)
         if price > budget.score_epsilon:

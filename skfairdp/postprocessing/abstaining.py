@@ -273,9 +273,8 @@ class AbstainingClassifier(PrivateClassifier):
         if notion != "demographic_parity" or self.groups_ is None or self.turnstile_ is None:
             return []
         gate, asked, without = self.turnstile_.snapshot()
-        claim = answered_guarantee(
-            gate, groups=self.groups_, classes=self.classes_.tolist(), asked=asked
-        )
+        classes = self.classes_.tolist()
+        claim = answered_guarantee(gate, groups=self.groups_, classes=classes, asked=asked)
         texts = [*claim.assumptions, self.turnstile_.scope, QUERIERS]
         if without:
             texts.append(f"Beside these, {without} queries had no group and were refused.")

@@ -94,9 +94,8 @@ def classifier_lower_bound(
         random_state=np.random.RandomState(random_state),
     )
     n_groups = len(groups.labels)
-    prior: Floats = np.asarray(
-        (np.bincount(groups.codes[train], minlength=n_groups) + 0.5) / (len(train) + 0.5 * n_groups)
-    )
+    seen = np.bincount(groups.codes[train], minlength=n_groups) + 0.5
+    prior: Floats = seen / seen.sum()
     model = clone(classifier) if classifier is not None else _default_classifier(random_state)
     fitting, tuning = train_test_split(
         train,

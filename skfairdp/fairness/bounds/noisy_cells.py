@@ -95,10 +95,9 @@ def cell_p_values(
             below[chosen], above[chosen] = np.maximum((below[chosen], above[chosen]), found)
     below = np.maximum.accumulate(below[::-1])[::-1] + _ROUNDING
     noise = sum(terms) * noise_variance(epsilon) / (4.0 if public else 3.0)
+    above = np.maximum.accumulate(above) + _ROUNDING
     # Else the weight of a rate of 0 would be 0.
-    return CellPValues(
-        rates, below, np.maximum.accumulate(above) + _ROUNDING, least, most, noise + 1e-6
-    )
+    return CellPValues(rates, below, above, least, most, noise + 1e-6)
 
 
 def _chances(cdf: Floats, centre: Ints, whole: int, shift: int, k: NDArray) -> Floats:

@@ -73,17 +73,12 @@ def plug_in(
     return estimated(unclipped, "plug_in", reason, n_rows, units)
 
 
-def estimated(
-    unclipped: float, method: str, reason: str, n_rows: int, units: str
-) -> MutualInformation:
+def estimated(nats: float, method: str, reason: str, n_rows: int, units: str) -> MutualInformation:
     """State an estimate in nats that may have fallen below zero, in other units."""
-    value = max(0.0, unclipped)
-    return MutualInformation(value, method, "nats", reason, n_rows, unclipped).to(units)
+    return MutualInformation(max(0.0, nats), method, "nats", reason, n_rows, nats).to(units)
 
 
-def table_information(
-    left: NDArray[np.int64], right: NDArray[np.int64], miller_madow: bool
-) -> float:
+def table_information(left: NDArray, right: NDArray, miller_madow: bool) -> float:
     """Mutual information of two codes a row by the table of their counts, nats."""
     counts = contingency_matrix(left, right)
     value = mutual_info_score(None, None, contingency=counts)
@@ -224,9 +219,8 @@ def _kraskov(
     # Both counts include the point itself: n + 1 in the paper's notation.
     left = _within(tree, points, inside)
     right = _within(cKDTree(others), others, inside)
-    return float(
-        digamma(n_neighbors) + digamma(len(points)) - (digamma(left) + digamma(right)).mean()
-    )
+    apart = (digamma(left) + digamma(right)).mean()
+    return float(digamma(n_neighbors) + digamma(len(points)) - apart)
 
 
 def _within(tree: cKDTree, points: NDArray[np.float64], radius: NDArray[np.float64]) -> NDArray:
