@@ -144,8 +144,6 @@ def wrapped(value: Any) -> tuple[Any, ...] | None:
     kind = type(value)
     if kind is property:
         return (value.fget, value.fset, value.fdel)
-    if kind in (classmethod, staticmethod):
-        return (value.__func__,)
-    if kind is cached_property:
-        return (value.func,)
-    return (value.__wrapped__,) if kind is _LRU_CACHE else None
+    if kind in (classmethod, staticmethod, _LRU_CACHE):
+        return (value.__wrapped__,)
+    return (value.func,) if kind is cached_property else None

@@ -156,10 +156,7 @@ def _downstream_claims(
             "method": "total variation of one code, by an exact test of each event",
             "estimate": attenuation * total_variation(counts),
             "counts": counted.cell_counts(strata, basis.labels, hits, hits + misses),
-            "assumptions": (
-                *basis.rests_on,
-                assumptions.ONE_CODE.format(hidden=rounded_up(bound)),
-            ),
+            "assumptions": (*basis.rests_on, assumptions.ONE_CODE.format(hidden=rounded_up(bound))),
         }
         inputs = {"attenuation": attenuation, "n_codes": n_codes}
         found.append(basis.claim(notion, TOTAL_VARIATION, claimed, **inputs))

@@ -114,8 +114,8 @@ def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
         return SearchCost(None, None, None, "The fits were made without noise: nothing is private.")
     fits, refit = fits_of_search(search, deployed.final), deployed.final.privacy_
     scores = (
-        f"{type(search).__name__} compared exact scores of its validation rows, so the whole search "
-        "is not private: no finite ε covers a figure without noise."
+        f"{type(search).__name__} compared exact scores of its validation rows, so the whole "
+        "search is not private: no finite ε covers a figure without noise."
     )
     about: dict[str, Any] = {"adjacency": refit.adjacency, "protects": refit.protects}
     if fits is None:

@@ -162,11 +162,7 @@ def nearest_neighbours(
 
 
 def estimator(
-    rows: NDArray,
-    s: Any,
-    n_neighbors: int,
-    continuous_s: bool,
-    random_state: int | None,
+    rows: NDArray, s: Any, n_neighbors: int, continuous_s: bool, random_state: int | None
 ) -> Callable[[NDArray[np.int64]], float]:
     """A function from an order of `s` to the estimate in nats; trees that stay are built once."""
     rng = np.random.default_rng(random_state)
