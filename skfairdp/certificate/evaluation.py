@@ -49,14 +49,12 @@ def evaluate(
     """Bound the differences between the groups of held-out rows."""
     held = ask_holdout(deployed, rows, settings.private, settings.positive)
     table = held.table
-    notions: list[counted.Rates] = [
-        (n, n.strata(held.classes, with_labels=held.labelled)) for n in settings.notions
-    ]
-    if settings.private and held.labelled:
-        notions = [
-            (n, [stratum.beside_unlabelled(not n.needs_labels) for stratum in strata])
-            for n, strata in notions
-        ]
+    notions: list[counted.Rates] = []
+    for notion in settings.notions:
+        rates = notion.strata(held.classes, with_labels=held.labelled)
+        if settings.private and held.labelled:
+            rates = tuple(rate.beside_unlabelled(not notion.needs_labels) for rate in rates)
+        notions.append((notion, rates))
     basis = counted.Basis(settings, rows.groups.labels, held.assumptions(settings))
     if settings.count_epsilon is not None:
         noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)

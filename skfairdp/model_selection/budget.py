@@ -32,7 +32,6 @@ from skfairdp.privacy.plan import Plan
 SMALLEST, LARGEST = 0.1, 1e7  # noise multipliers that are looked at
 # What may fail in a run of any candidate, if it may in one of the reference: 2**30 steps.
 ROOM = 2.0**-70
-SMALLEST_SCORE = 1e-4  # epsilon of a table; less leaves nothing but noise
 
 MakePlan = Callable[[float], Plan]  # from a noise multiplier
 

@@ -17,11 +17,7 @@ from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.counted_claims import Basis, noisy_cells, noisy_claim
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.holdout import GroupedRows
-from skfairdp.fairness.bounds.noisy_counts import (
-    NoisyCells,
-    private_gap_lower_bound,
-    private_gap_upper_bound,
-)
+from skfairdp.fairness.bounds import noisy_counts as bounds
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
@@ -172,8 +168,8 @@ class Specification:
             strata = get_notion(attempt.claim.notion).strata(final_of(attempt.model).classes_)
             counts = attempt.noisy_counts
             cells = noisy_cells(strata, counts.sum(axis=-1), counts.shape[-1])
-            upper = private_gap_upper_bound(cells, price, confidence_level=level)
-            lower = private_gap_lower_bound(cells, price, confidence_level=level)
+            upper = bounds.private_gap_upper_bound(cells, price, confidence_level=level)
+            lower = bounds.private_gap_lower_bound(cells, price, confidence_level=level)
             stated = attempt.claim.bound, attempt.lower, attempt.verdict
             found = upper, lower, verdict_on(upper, lower, self.tolerance)
             if stated != found or not attempt.certificate.verify(attempt.model):
@@ -258,14 +254,14 @@ def attempt_of(
     basis = Basis(terms, held.groups.labels, rests_on)
     claim = noisy_claim((notion, strata), flat, flat, basis, bins)
     cells = noisy_cells(strata, flat, bins)
-    lower = private_gap_lower_bound(cells, price, confidence_level=level)
+    lower = bounds.private_gap_lower_bound(cells, price, confidence_level=level)
     final._state(privacy)  # what its rows have spent, not this fit alone
     return Attempt(
         parameters=point,
         value=score.value,
         claim=claim,
         lower=lower,
-        attainable=private_gap_upper_bound(_even(cells), price, confidence_level=level),
+        attainable=bounds.private_gap_upper_bound(_even(cells), price, confidence_level=level),
         verdict=verdict_on(claim.bound, lower, tolerance),
         model=model,
         certificate=dataclasses.replace(certify(model), privacy=privacy, fairness=(claim,)),
@@ -273,7 +269,7 @@ def attempt_of(
     )
 
 
-def _even(cells: NoisyCells) -> NoisyCells:
+def _even(cells: bounds.NoisyCells) -> bounds.NoisyCells:
     """Cells as they would be if all groups had the same rates."""
     hit, miss = np.maximum(cells.successes, 0), np.maximum(cells.failures, 0)
     rows = hit + miss

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,32 +88,26 @@ def classifier_lower_bound(
     error = 1.0 - confidence_level
     rows, groups = numeric_rows(Z), encode_groups(s, n_rows=len(np.asarray(Z)), name="s")
     _enough(groups)
-    train, test = train_test_split(
-        np.arange(len(rows)),
-        test_size=test_size,
-        # Not stratified: strata would tie the held-out shares to the training shares.
-        random_state=np.random.RandomState(random_state),
-    )
-    n_groups = len(groups.labels)
-    seen = np.bincount(groups.codes[train], minlength=n_groups) + 0.5
+    fresh = partial(np.random.RandomState, random_state)
+    # Not stratified: strata would tie the held-out shares to the training shares.
+    train, test = train_test_split(np.arange(len(rows)), test_size=test_size, random_state=fresh())
+    codes, n_groups = groups.codes, len(groups.labels)
+    seen = np.bincount(codes[train], minlength=n_groups) + 0.5
     prior: Floats = seen / seen.sum()
     model = clone(classifier) if classifier is not None else _default_classifier(random_state)
     fitting, tuning = train_test_split(
-        train,
-        test_size=1 / 3,
-        stratify=groups.codes[train],
-        random_state=np.random.RandomState(random_state),
+        train, test_size=1 / 3, stratify=codes[train], random_state=fresh()
     )
     guess = _predicted(model, rows, groups, fitting, tuning)
     share = max(
         _SHARES,
         key=lambda w: _promise(
-            _gains(guess, prior, groups.codes[tuning], w), _width(prior, w), error / 2, len(test)
+            _gains(guess, prior, codes[tuning], w), _width(prior, w), error / 2, len(test)
         ),
     )
     guess = _predicted(clone(model), rows, groups, train, test)
-    gains = _gains(guess, prior, groups.codes[test], share)
-    held_out = np.bincount(groups.codes[test], minlength=n_groups) / len(test)
+    gains = _gains(guess, prior, codes[test], share)
+    held_out = np.bincount(codes[test], minlength=n_groups) / len(test)
     unclipped = float(gains.mean() - _divergence(held_out, prior).sum())
     lowest, width = math.log(share), _width(prior, share)
     # Half of the error is for the mean of the gains, half for the shares of the groups.
