@@ -332,7 +332,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--sets", nargs="*", default=list(SETS))
+    parser.add_argument("--sets", nargs="*", help="all by default")
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--notions", nargs="*", default=list(CONSTRAINTS))
     parser.add_argument("--epsilons", nargs="*", type=float, default=EPSILONS["private"])
@@ -341,7 +341,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if options.attribute:
         names = list(dict.fromkeys(dataset for dataset, _ in TABLE_2))
-        chosen = [name for name in options.sets if name in names] or names
+        chosen = options.sets or names
         jobs = [
             (fold, *cell, budget)
             for budget in (1.0, float("inf"))
@@ -355,7 +355,7 @@ def main() -> None:
     keys = ["set", "notion", "method", "epsilon", "seed"]
     jobs = [
         (name, notion, method, epsilon, seed)
-        for name in options.sets
+        for name in options.sets or SETS
         for notion in options.notions
         for method in options.methods
         for epsilon in EPSILONS[METHODS[method][1]]
