@@ -48,13 +48,13 @@ def evaluate(
 ) -> Evaluation:
     """Bound the differences between the groups of held-out rows."""
     held = ask_holdout(deployed, rows, settings.private, settings.positive)
-    table = held.table
+    table, labelled = held.table, rows.y is not None
     notions: list[counted.Rates] = []
     for notion in settings.notions:
-        rates = notion.strata(held.classes, with_labels=held.labelled)
-        if settings.private and held.labelled:
-            rates = tuple(rate.beside_unlabelled(not notion.needs_labels) for rate in rates)
-        notions.append((notion, rates))
+        strata = notion.strata(held.classes, with_labels=labelled)
+        if settings.private and labelled:
+            strata = tuple(s.beside_unlabelled(not notion.needs_labels) for s in strata)
+        notions.append((notion, strata))
     basis = counted.Basis(settings, rows.groups.labels, held.assumptions(settings))
     if settings.count_epsilon is not None:
         noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)
@@ -64,23 +64,19 @@ def evaluate(
         return Evaluation(tuple(claims), None, accuracy=accuracy)
     claims = [counted.exact_claim(rates, table, basis) for rates in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
-        claims += _averages(deployed, rows.X, held, notions, settings)
-    claims += _downstream_claims(deployed, rows, held, notions, settings)
+        claims += _averages(deployed, held, notions, settings)
+    claims += _downstream_claims(deployed, held, notions, settings)
     return Evaluation(tuple(claims), int(table.sum()), accuracy=Accuracy.of_table(table))
 
 
 def _averages(
-    deployed: Deployed,
-    X: Any,
-    held: HeldOut,
-    notions: list[counted.Rates],
-    settings: EvaluationSettings,
+    deployed: Deployed, held: HeldOut, notions: list[counted.Rates], settings: EvaluationSettings
 ) -> list[FairnessGuarantee]:
     """Bounds on rates averaged over the keys that a model's draws could have had."""
-    final, groups = answers_of(deployed.final), held.groups
+    final, groups = answers_of(deployed.final), held.rows.groups
     if type(final)._success_scores is Certifiable._success_scores:
         return []  # nothing to ask; pushing rows through the steps might release them once more
-    rows = deployed.transform(X)
+    rows = deployed.transform(held.rows.X)
     scores = final._success_scores(rows)
     if scores is None:
         return []
@@ -106,22 +102,18 @@ def _averages(
 
 
 def _downstream_claims(
-    deployed: Deployed,
-    rows: GroupedRows,
-    held: HeldOut,
-    notions: list[counted.Rates],
-    settings: EvaluationSettings,
+    deployed: Deployed, held: HeldOut, notions: list[counted.Rates], settings: EvaluationSettings
 ) -> list[FairnessGuarantee]:
     """Bounds on what anybody can predict from the one code that is released of a person."""
-    place, release = deployed.release
+    (place, release), rows = deployed.release, held.rows
     inside = np.flatnonzero(rows.groups.codes >= 0)
     if release is None or not len(inside):
         return []
     if release is not deployed.final and deployed.group_aware:
         return []  # what also sees the group sees more than a code
-    some = rows.part(inside)
-    X = deployed.transform(some.X, before=place)
-    hidden, n_codes, attenuation = answers_of(release)._hidden_codes(X, some.sensitive_features)
+    X = deployed.transform(_safe_indexing(rows.X, inside), before=place)
+    given = _safe_indexing(rows.sensitive_features, inside)
+    hidden, n_codes, attenuation = answers_of(release)._hidden_codes(X, given)
     if n_codes < 2:
         return []
     shape = (*held.shape[:2], n_codes)
@@ -129,7 +121,7 @@ def _downstream_claims(
     table = np.bincount(codes, minlength=math.prod(shape)).reshape(shape)
     how = assumptions.CODES_COUNTED.format(left=rounded_up(attenuation, 4))
     texts = (assumptions.NOT_FITTED_ON, assumptions.ERROR_APART)
-    basis = counted.Basis(settings, held.groups.labels, (*held.assumptions(settings, how), *texts))
+    basis = counted.Basis(settings, rows.groups.labels, (*held.assumptions(settings, how), *texts))
     found = []
     for notion, rates in notions:
         if not notion.compares_predictions:

@@ -114,14 +114,14 @@ class HeldOut:
     cells: NDArray[np.int64]  # group times number of labels plus label; -1 outside the claim
     shape: tuple[int, int, int]  # (n_groups, n_labels, n_classes)
     how: str  # what is known about how the answers were given
-    groups: Groups
-    labelled: bool  # whether true labels are known
+    rows: GroupedRows
     turned: bool = False  # whether the model's first class comes last here
 
     def assumptions(self, settings: EvaluationSettings, how: str | None = None) -> tuple[str, ...]:
         """What a bound from these rows rests on; `how` where it counts other than the answers."""
-        how = self.how if how is None else how
-        return tuple(holdout_assumptions(settings, self.groups, self.labelled, how, self.classes))
+        how, labelled = self.how if how is None else how, self.rows.y is not None
+        groups = self.rows.groups
+        return tuple(holdout_assumptions(settings, groups, labelled, how, self.classes))
 
     @property
     def table(self) -> NDArray[np.int64]:
@@ -161,7 +161,7 @@ def ask_holdout(
         labels = np.where(labels < 0, len(classes), labels)
     shape = (len(groups.labels), 1 if y is None else len(classes) + private, len(classes))
     cells = np.where(groups.codes >= 0, groups.codes * shape[1] + labels, -1)
-    return HeldOut(classes, answers, cells, shape, how, groups, y is not None, turned)
+    return HeldOut(classes, answers, cells, shape, how, rows, turned)
 
 
 def draws_afresh(deployed: Deployed) -> bool:
