@@ -186,10 +186,9 @@ def refuse_malformed(X: Any) -> None:
         if X.format == "coo":
             sides = zip(X.coords, X.shape, strict=True)
             fits = all(not at.size or (at.min() >= 0 and at.max() < size) for at, size in sides)
-        else:
+        elif fits := X.format != "lil" or [*map(len, X.rows)] == [*map(len, X.data)]:
             table = X if X.format in ("csr", "csc", "bsr") else X.tocsr()
             table.check_format(full_check=True)
-            fits = True
     except ValueError:  # which may name the place of a row
         fits = False
     if not fits:
