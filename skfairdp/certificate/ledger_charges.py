@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 
 from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
@@ -106,11 +107,10 @@ def tell_ledgers(
 
 def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:
     """Ledgers of all parts, also where another estimator holds one of ours."""
-    held = (
-        as_ledger(value)
-        for part in (*deployed.searches, *(s for _, s in deployed.leaves()), deployed.final)
-        if hasattr(part, "get_params")
-        for name, value in part.get_params(deep=True).items()
-        if name.rpartition("__")[2] == "ledger"
-    )
+    parts, held = [*deployed.searches, *(s for _, s in deployed.leaves()), deployed.final], []
+    for part in parts:
+        given = part.get_params(deep=True) if hasattr(part, "get_params") else {}
+        held += [as_ledger(v) for name, v in given.items() if name.rpartition("__")[2] == "ledger"]
+        # These do not show the parameters of what they hold.
+        parts += [v.estimator for v in given.values() if isinstance(v, FrozenEstimator)]
     return tuple(dict.fromkeys(book for book in held if book is not None))

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -303,6 +304,7 @@ def test_exact_scores_and_models_around_ours_void_the_ledger(tmp_path) -> None:
     for name, around in {
         "search": lambda inner: GridSearchCV(inner, {"max_grad_norm": [0.5]}, cv=2),
         "around": lambda inner: CalibratedClassifierCV(inner, cv=2),
+        "frozen": lambda inner: CalibratedClassifierCV(FrozenEstimator(inner.fit(X, y))),
     }.items():
         ledger = ledger_in(tmp_path, name)
         model = around(DPSGDClassifier(ledger=ledger, **FAST)).fit(X, y)
