@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -485,6 +486,26 @@ def test_a_fit_that_breaks_off_says_once_what_stays_charged(tmp_path, monkeypatc
     (note,) = plain.value.__notes__
     assert re.match(r"Count ε = 0\.9\d+ as spent on these rows: .* no ledger was named\.", note)
     assert not hasattr(early.value, "__notes__")
+
+
+def test_two_fits_of_one_object_at_once_are_not_one_charge(tmp_path, monkeypatch) -> None:
+    X, y, _ = people()
+    ledger, asked = ledger_in(tmp_path), []
+    model, train = DPSGDClassifier(ledger=ledger, **FAST), DPSGDClassifier._train
+
+    def with_another(self, run) -> None:
+        if not asked:
+            asked.append(None)
+            with ThreadPoolExecutor() as pool:
+                asked.append(pool.submit(self.fit, X, y).exception())
+        train(self, run)
+
+    monkeypatch.setattr(DPSGDClassifier, "_train", with_another)
+    model.fit(X, y)
+    assert "is being fitted already" in str(asked[1])
+    assert [entry.state for entry in ledger.entries()] == ["committed"]
+    assert not certify(model.fit(X, y)).privacy.is_void  # it may be fitted again afterwards
+    assert len(ledger) == 2
 
 
 def test_every_ledger_is_told_of_releases_that_repeat(tmp_path) -> None:
