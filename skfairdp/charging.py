@@ -64,7 +64,7 @@ class ChargedFit:
         token = object()
         if self.__dict__.setdefault("_fitting", token) is not token:
             raise RuntimeError(
-                f"This {type(self).__name__} is being fitted already, as in another thread, and one "
+                f"This {type(self).__name__} is being fitted already, as in another thread: one "
                 "charge would be for both fits. Fit a copy of it, from sklearn.base.clone."
             )
         self._forget()
