@@ -36,11 +36,11 @@ from skfairdp.rows import check_features, check_rows
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     """What all private estimators share; `Certifiable` says what certificates ask of them.
 
-    A subclass lists its parameters in ``_parameters``, its fitted attributes in
-    ``_released`` (each either released under the plan or declared public; nothing
-    else survives pickling) and trains in ``_fit``. What `fit` leaves is bound by digests,
-    so that a promise is not made of what was put in its place. A subclass's docstring and
-    ``_parameters`` name what is its own; the rest comes from here and from the bases between.
+    A subclass lists its parameters in ``_parameters``, declares its fitted attributes (each
+    either released under the plan or public; nothing else survives pickling) and trains in
+    ``_fit``. What `fit` leaves is bound by digests, so that a promise is not made of what was
+    put in its place. A subclass's docstring and ``_parameters`` name what is its own; the rest
+    comes from here and from the bases between.
 
     Parameters
     ----------
@@ -108,13 +108,10 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep the digests of what was fitted with it; its fit explains why it takes no weights."""
-        # Of several bases each has its own, and the first does not stand for all.
-        of_bases = (name for base in cls.__bases__ for name in getattr(base, "_released", ()))
-        own = cls.__dict__.get("_released", of_bases)
-        cls._released = (*dict.fromkeys((*own, "fit_digests_")),)
         if "fit" in vars(cls):
             setattr(cls, "fit", refusing_weights(vars(cls)["fit"]))  # noqa: B010
         super().__init_subclass__(**kwargs)
+        cls._released = (*dict.fromkeys((*cls._released, "fit_digests_")),)
 
     @refusing_weights
     def fit(

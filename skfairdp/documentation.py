@@ -13,50 +13,34 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_OF_ROWS = """{}
+
+    Parameters
+    ----------
+    X : array-like, shape (n_samples, n_features)
+        Rows to {}.
+
+    Returns
+    -------
+    ndarray"""
 # What is said of methods that several families have and no common base defines.
 _METHODS = {
-    "predict": """Predict the class of each row.
-
-    Parameters
-    ----------
-    X : array-like, shape (n_samples, n_features)
-        Rows to classify.
-
-    Returns
-    -------
-    ndarray, shape (n_samples,)
-        Entries of ``classes_``.
-    """,
-    "predict_proba": """Estimate class probabilities.
-
-    Parameters
-    ----------
-    X : array-like, shape (n_samples, n_features)
-        Rows to score.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_samples, n_classes)
-        Columns in the order of ``classes_``.
-    """,
+    "predict": _OF_ROWS.format("Predict the class of each row.", "classify")
+    + """, shape (n_samples,)
+        Entries of ``classes_``.""",
+    "predict_proba": _OF_ROWS.format("Estimate class probabilities.", "score")
+    + """ of float64, shape (n_samples, n_classes)
+        Columns in the order of ``classes_``.""",
     "transform": """Transform rows.
 
     Parameters
     ----------
     X : array-like or DataFrame, shape (n_samples, n_features)
-        Rows with the columns of ``fit``.
-    """,
-    "decision_function": """Compute the logit of the second class, or log-probabilities of classes.
-
-    Parameters
-    ----------
-    X : array-like, shape (n_samples, n_features)
-        Rows to score.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
-    """,
+        Rows with the columns of ``fit``.""",
+    "decision_function": _OF_ROWS.format(
+        "Compute the logit of the second class, or log-probabilities of classes.", "score"
+    )
+    + " of float64, shape (n_samples,) or (n_samples, n_classes)",
 }
 _ORDER = (
     "", "Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "See Also", "Notes",

@@ -166,24 +166,16 @@ SHARED: Mapping[str, Iterable[Check]] = {
     "epsilon": (EPSILON, NONE),
     "delta": (PROBABILITY,),
     "dataset_size": (DATASET_SIZE, NONE),
-    "classes": (CLASSES, NONE),
     "groups": (GROUPS, NONE),
+    "classes": (CLASSES, NONE),
     "random_state": RANDOM_STATE,
     "reproducible_noise": (BOOLEAN,),
     "exact_noise": (BOOLEAN,),
     "progress": (BOOLEAN, NONE),
 }
 
-# Every signature ends with them, in this order.
-_LAST = (
-    "groups",
-    "classes",
-    "random_state",
-    "reproducible_noise",
-    "exact_noise",
-    "progress",
-    "ledger",
-)
+# Every signature ends with them, in this order: with those above from the groups on.
+_LAST = (*list(SHARED)[3:], "ledger")
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -193,8 +185,9 @@ class WithParameters(BaseEstimator):
     ``epsilon: float = 1.0`` is a parameter by keyword, ``field(kw_only=False)`` one by place; a
     subclass has those of its bases, and declares its own and those with another default. What it
     gives without an annotation, a property or a constant, is no parameter of it.
-    ``field(init=False)`` only tells the type of a fitted attribute. Names with an underscore in
-    front, those of a list or dict, and a ``ClassVar`` are attributes of the class. An ``__init__``
+    ``field(init=False)`` is a fitted attribute: `_released` has those of a class and of its bases,
+    unless the body lists all of them. Names with an underscore in front, those of a list or dict,
+    and a ``ClassVar`` are attributes of the class. An ``__init__``
     in the body is kept as it is, with all that it says; who inherits it writes another one.
 
     The constructor is written by `dataclasses`; the class is none, or a table of results that
@@ -208,6 +201,11 @@ class WithParameters(BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Write the constructor; add what bases say of parameters."""
         super().__init_subclass__(**kwargs)
+        # Of several bases each has its own, and the first does not stand for all.
+        names = [name for base in cls.__bases__ for name in getattr(base, "_released", ())]
+        own = {name: given for name, given in vars(cls).items() if isinstance(given, Field)}
+        names += [name for name, given in own.items() if not given.init and name[0] != "_"]
+        cls._released = (*dict.fromkeys(vars(cls).get("_released", names)),)
         if "__init__" not in vars(cls):
             _write_constructor(cls)
         cls._parameters = _inherited_checks(cls)

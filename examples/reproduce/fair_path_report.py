@@ -117,24 +117,38 @@ def everything(figures: pd.DataFrame) -> str:
     return table(columns, rows)
 
 
-def attribute(folds: pd.DataFrame) -> tuple[str, int, int]:
-    """Table 2 of PF-LD, and how many of its cells are met, and are better in both figures."""
-    rows, met, better = [], 0, 0
-    for (name, notion), some in folds.groupby(["dataset", "notion"], sort=False):
+def verdict(folds: pd.DataFrame) -> str:
+    """How one cell of Table 2 of PF-LD compares with what was published."""
+    means = folds.mean(numeric_only=True)
+    ahead = means["accuracy"] - means["published accuracy"]
+    closer = means["published violation"] - means["violation"]
+    if min(ahead, closer) > 0.0:
+        return "better in both"
+    return "within .005" if min(ahead, closer) >= -0.005 else "missed"
+
+
+def attribute(folds: pd.DataFrame) -> tuple[str, dict[str, int]]:
+    """Table 2 of PF-LD; how many cells are met and better in both, and are met without noise."""
+    rows, found = [], []
+    for (name, notion), both in folds.groupby(["dataset", "notion"], sort=False):
+        some, free = both[both["budget"] == 1.0], both[both["budget"] == np.inf]
         means = some.mean(numeric_only=True)
-        ahead = means["accuracy"] - means["published accuracy"]
-        closer = means["published violation"] - means["violation"]
-        close = min(ahead, closer) >= -0.005
-        both = min(ahead, closer) > 0.0
-        met, better = met + close, better + both
-        verdict = "better in both" if both else "within .005" if close else "missed"
+        found.append((verdict(some), verdict(free)))
         rows.append(
             (TITLES[name], NOTIONS[notion], spread(some["accuracy"], 3))
             + (f"{means['published accuracy']:.3f}", spread(some["violation"], 3))
-            + (f"{means['published violation']:.3f}", f"{means['kept_tolerance']:.2f}", verdict)
+            + (f"{means['published violation']:.3f}", f"{means['kept_tolerance']:.2f}")
+            + (found[-1][0], spread(free["accuracy"], 3), spread(free["violation"], 3))
+            + (found[-1][1],)
         )
+    counts = {
+        "met": sum(cell != "missed" for cell, _ in found),
+        "better": sum(cell == "better in both" for cell, _ in found),
+        "met_free": sum(cell != "missed" for _, cell in found),
+    }
     columns = ("data", "notion", "accuracy", "published", "violation", "published", "keeps", "")
-    return table(columns, rows), met, better
+    without = ("accuracy without noise", "violation without noise", "")
+    return table((*columns, *without), rows), counts
 
 
 def picture(figures: pd.DataFrame, file: Path) -> None:
@@ -167,7 +181,7 @@ def main() -> None:
     parity = figures[(figures["set"] == "adult") & (figures["notion"] == "demographic_parity")]
     at_one = parity[parity["epsilon"].isin([1.0, np.inf])]
     paths = figures[(figures["method"] == PATH) & (figures["epsilon"] == 1.0)]
-    cells, met, better = attribute(pd.read_csv(options.measured / "attribute.csv"))
+    cells, counts = attribute(pd.read_csv(options.measured / "attribute.csv"))
     reached = at_gaps(parity[(parity["method"] == PATH) & (parity["epsilon"] == 1.0)], GAPS[:3])
     errors = reached.std(axis=0, ddof=1) / len(reached) ** 0.5
     told = [
@@ -180,8 +194,7 @@ def main() -> None:
     text = (
         HEAD.format(
             *(*told, ", ".join(TITLES[name] for name in sure[sure].index)),
-            met=met,
-            better=better,
+            **counts,
             fits=len(reached),
         )
         + f"\n## Adult at equal gaps\n\n{EQUAL}\n\n{equal_gaps(parity)}"
@@ -210,7 +223,7 @@ CELLS = (
     'tolerance asked of each cell is the violation that was published for it. "Keeps": the '
     "tolerance that the released tables say is kept, in the mean; where it is above the published "
     "violation, rows are too few to tell at this ε, and the smallest estimated gap is used. Met: "
-    "no worse by more than .005 in either figure."
+    "no worse by more than .005 in either figure. Without noise: the same fits at ε = ∞."
 )
 
 

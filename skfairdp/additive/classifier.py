@@ -109,7 +109,6 @@ class DPAdditiveClassifier(GradientClassifier):
         "n_bins": (Number(2, 4096, integer=True),),
         "learning_rate": (Number(0.0, low_open=True),),
     }
-    _released: ClassVar[tuple[str, ...]] = (*GradientClassifier._released, "levels_")
     _nets: ClassVar[tuple[str, ...]] = ()
     _multiclass = False
     _auto_batch = 2048, 10

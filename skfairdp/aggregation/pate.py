@@ -145,7 +145,6 @@ class FairPATEClassifier(PATEClassifier):
         "cold_start": (Number(0, integer=True),),
         "gate": (Choice(("all_cells", "queried_cell")),),
     }
-    _released = (*PATEClassifier._released, "gate_")
 
     gate_: ParityGate = field(init=False)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
+from skfairdp import assumptions
 from skfairdp.aggregation.query_rows import (
     Lesson,
     PrivateRows,
@@ -23,14 +24,6 @@ from skfairdp.aggregation.student import Student, default_student, train_student
 from skfairdp.aggregation.teachers.training import default_teacher, train_teachers, try_teacher
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
 from skfairdp.aggregation.voting_plan import check_settings, make_plan
-from skfairdp.assumptions import (
-    QUERIES_PUBLIC,
-    TEACHERS,
-    closed_sets,
-    seed_known,
-    starts,
-    through_noise,
-)
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
@@ -145,28 +138,22 @@ class AggregatedClassifier(PrivateClassifier):
         "n_jobs": (Number(integer=True), NONE),
     }
     _nets = ("teacher", "student")
-    _released: ClassVar[tuple[str, ...]] = (
-        *PrivateClassifier._released,
-        "answers_by_group_",
-        "asked_by_group_",
-        "coverage_",
-        "coverage_by_group_",
-        "n_answered_",
-        "n_asked_",
-        "n_charged_",
-        "public_groups_",
-        "student_",
-        "threshold_noise_",
-        "vote_noise_",
-    )
     _adjacency: ClassVar[str] = "add-remove"
     _protects: ClassVar[str] = "record"  # or all rows of a person
     _takes_persons = True
 
     student_: Student = field(init=False)
     plan_: Plan = field(init=False)
+    n_asked_: int = field(init=False)
+    n_charged_: int = field(init=False)
+    n_answered_: int = field(init=False)
+    coverage_: float = field(init=False)
     public_groups_: tuple | None = field(init=False)
+    coverage_by_group_: dict[Any, float] | None = field(init=False)
     asked_by_group_: np.ndarray | None = field(init=False)
+    answers_by_group_: np.ndarray | None = field(init=False)
+    threshold_noise_: float | None = field(init=False)
+    vote_noise_: float = field(init=False)
 
     def _n_options(self, rows: PrivateRows) -> int:
         """How many answers there are to vote for."""
@@ -254,7 +241,8 @@ class AggregatedClassifier(PrivateClassifier):
         persons = run.rows.persons is not None
         protects = "person" if persons else self._protects
         if run.noise.reproducible:
-            return PrivacyGuarantee.void(seed_known(), adjacency=self._adjacency, protects=protects)
+            seed, relation = assumptions.seed_known(), self._adjacency
+            return PrivacyGuarantee.void(seed, adjacency=relation, protects=protects)
         return guarantee(
             plan,
             protects=protects,
@@ -263,16 +251,16 @@ class AggregatedClassifier(PrivateClassifier):
                 *came_of_it,
                 *self._public_things(run),
                 noise_text(run.noise),
-                through_noise("votes", persons=persons),
-                starts(),
-                TEACHERS,
+                assumptions.through_noise("votes", persons=persons),
+                assumptions.starts(),
+                assumptions.TEACHERS,
             ),
         )
 
     def _public_things(self, run: VotingRun) -> tuple[str, ...]:
-        named = run.queries.groups is None and run.rows.groups is not None
-        sets = closed_sets(labels=self.classes is not None, groups=False if named else None)
-        return (*sets, QUERIES_PUBLIC)
+        named = False if run.queries.groups is None and run.rows.groups is not None else None
+        sets = assumptions.closed_sets(labels=self.classes is not None, groups=named)
+        return (*sets, assumptions.QUERIES_PUBLIC)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         X = self._features(X)

@@ -103,24 +103,19 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         "random_state": RANDOM_STATE,
         "progress": (NONE, BOOLEAN),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        "binary_",
-        "center_",
-        "classes_",
-        "encoder_",
-        "feature_names_in_",
-        "groups_",
-        "n_features_in_",
-        "scale_",
-        "seed_",
-    )
     # What is minimised: made of the encoder, sizes, rows and a generator.
     _losses: ClassVar[Callable[..., Losses]]
     _needs_labels: ClassVar[bool] = True
     _optimizer: ClassVar[Any] = torch.optim.Adam
 
+    binary_: NDArray[np.bool_] = field(init=False)
+    center_: NDArray[np.float64] = field(init=False)
+    classes_: NDArray[Any] = field(init=False)
     encoder_: nn.Module = field(init=False)
+    feature_names_in_: NDArray[np.object_] = field(init=False)
     groups_: tuple = field(init=False)
+    n_features_in_: int = field(init=False)
+    scale_: NDArray[np.float64] = field(init=False)
     seed_: int = field(init=False)
 
     def fit(

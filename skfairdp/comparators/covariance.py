@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,12 +115,11 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         "max_iter": (COUNT,),
         "tol": (POSITIVE,),
     }
-    _released: ClassVar = (*PrivateClassifier._released, "coef_", "intercept_", "n_iter_")
-
     _needs_groups = "scores are made uncorrelated with them"
 
     coef_: NDArray[np.float64] = field(init=False)
     intercept_: NDArray[np.float64] = field(init=False)
+    n_iter_: int = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)

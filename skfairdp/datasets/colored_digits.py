@@ -92,12 +92,12 @@ def make_colored_mnist(
     return assembled(
         data,
         _DIGITS,
-        pixel_range=(black, white),
+        (black, white),
+        f" of {size} x {size}, correlation {correlation:g}",
         target=pd.Series(digits if utility == "digit" else colors, name=utility),
         target_names=[str(d) for d in range(10)] if utility == "digit" else _COLORS.tolist(),
         sensitive_features=names if utility == "digit" else digit_names,
         split=split,
-        remark=f" of {size} x {size}, correlation {correlation:g}",
     )
 
 

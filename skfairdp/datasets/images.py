@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -82,37 +82,26 @@ def fetch_utkface(
     return assembled(
         pixels,
         _FACES,
-        pixel_range=(black, white),
+        (black, white),
+        ", duplicates removed" if deduplicate else "",
         target=positive.astype("int64").rename(target),
-        target_names=_TARGETS[target],
+        target_names=list(_TARGETS[target]),
         sensitive_features=groups,
         split=split,
-        remark=", duplicates removed" if deduplicate else "",
     )
 
 
 def assembled(
     pixels: NDArray[np.float32],
     card: Card,
-    *,
     pixel_range: tuple[float, float],
-    target: pd.Series,
-    target_names: Sequence[str],
-    sensitive_features: pd.Series | pd.DataFrame,
-    split: NDArray[np.object_],
     remark: str,
+    **parts: Any,
 ) -> Bunch:
     """Put images and text together; pixels need no declaration."""
+    text = f"Rows read from: file {card.file.name}. {len(pixels)} images{remark}."
     black, white = map(np.float32, pixel_range)
-    return card.bunch(
-        [],
-        f"Rows read from: file {card.file.name}. {len(pixels)} images{remark}.",
-        data=np.clip(pixels, black, white, out=pixels),
-        target=target,
-        sensitive_features=sensitive_features,
-        target_names=list(target_names),
-        split=split,
-    )
+    return card.bunch([], text, data=np.clip(pixels, black, white, out=pixels), **parts)
 
 
 def checked_range(pixel_range: tuple[float, float]) -> tuple[float, float]:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from skfairdp.datasets.stored_rows import StoredRows
-from skfairdp.engine.clipping.clippers import Clipper
-from skfairdp.engine.clipping.norms import (
-    LEAST_MARGIN,
-    clip_factors,
-    rounding_margin,
-)
+from skfairdp.engine.clipping.base import Clipper
+from skfairdp.engine.clipping.norms import LEAST_MARGIN, clip_factors, rounding_margin
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.row_blocks import PairwiseSum, blocks, fill
@@ -59,32 +55,27 @@ class Statistic:
     of: Callable[..., Tensor]
 
 
+@dataclass(eq=False, repr=False)
 class BatchSums:
     """Sums over private rows; :class:`skfairdp.engine.release.NoisyRelease` alone hands them on.
 
-    `plan`: what was charged. `clipper`: computes weighted sums of clipped per-record gradients.
-    `meter`: what is still to be released. `processes`: those that train one model together.
+    `meter`: what is still to be released of the plan.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        plan: Plan,
-        clipper: Clipper,
-        noise: NoiseSource,
-        processes: Processes | None = None,
-    ) -> None:
+    _rows: Rows
+    plan: InitVar[Plan]  # What was charged; every release is drawn from it
+    _clipper: Clipper  # Computes weighted sums of clipped per-record gradients
+    _noise: NoiseSource
+    processes: Processes = field(default_factory=Processes)  # Those that train one model together
+
+    def __post_init__(self, plan: Plan) -> None:
         self.meter = Meter(plan)
-        self.processes = Processes() if processes is None else processes
-        self._rows = rows
-        self._clipper = clipper
-        self._noise = noise
-        own, cells = rows.persons, (rows.codes, len(plan.cells), noise.sampling)
+        rows, cells = self._rows, (self._rows.codes, len(plan.cells), self._noise.sampling)
+        own, stored = rows.persons, rows.stored
         self._sampler = PoissonSampler(*cells) if own is None else PersonSampler(*cells, own)
         self._one_row_each: np.ndarray | None = None
         self._limits: dict[tuple[int, int, int], tuple[Segment, float]] = {}
         self._buffers: dict[int, Tensor] = {}
-        stored = rows.stored
         self._stored = None if stored is None else StoredBatches(stored, self._sampler, rows.X)
 
     def _batch(self, segment: Segment) -> Batch:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -58,31 +59,25 @@ def refuse_unbounded(segment: Segment, n_rows: int) -> float:
     return block.max_norm * (1.0 - sum_margin(rows, capacity, block.weights))
 
 
+@dataclass(eq=False, repr=False)
 class ManyReleases:
-    """Steps of linear models that are taken at the same time.
+    """Steps of linear models that are taken at the same time."""
 
-    `releases`: one of each model, over the same rows. `segments`: the one segment of each plan.
-    `objective`: of all models; its derivative is known. `weights` (M, K, p), `biases` (M, K): of
-    all models, which the caller moves.
-    """
+    _releases: Sequence[NoisyRelease]  # One of each model, over the same rows
+    _segments: Sequence[Segment]  # The one segment of each plan
+    _objective: Objective  # Of all models; its derivative is known
+    _weights: Tensor  # (M, K, p): of all models, which the caller moves
+    _biases: Tensor  # (M, K)
 
-    def __init__(
-        self,
-        releases: Sequence[NoisyRelease],
-        segments: Sequence[Segment],
-        objective: Objective,
-        weights: Tensor,
-        biases: Tensor,
-    ) -> None:
-        self._releases, self._segments, self._objective = releases, segments, objective
-        self._weights, self._biases = weights, biases
+    def __post_init__(self) -> None:
+        releases, segments = self._releases, self._segments
         pairs = zip(releases, segments, strict=True)
         self._drawing = [release._sampler.drawing(s.rates)[0] for release, s in pairs]
         X, (target, *_) = releases[0]._rows.X, releases[0]._rows.targets
         if len(X) != len(releases[0]._rows.codes):
             raise PlanError("Models are trained together on rows that are in memory.")
         # Rows of zeros behind the others fill up what is drawn; the last column is the bias's.
-        (n, p), (m, k) = X.shape, biases.shape
+        (n, p), (m, k) = X.shape, self._biases.shape
         self._n, size = n, -(-(n + 1) // _VECTOR) * _VECTOR
         self._X = X.new_zeros((size, p + 1), dtype=torch.float64)
         self._X[:n, :p] = on_grid(X, 1, bits_for(p))

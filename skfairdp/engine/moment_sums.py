@@ -127,14 +127,10 @@ class MomentSums:
         if set(segment.rates) != {1.0}:
             raise ValueError(f"moments are of all rows, at rates of 1; got {segment.rates!r}")
         self.meter.draw(segment)
-        off_diagonal = quadratic.noise_std / math.sqrt(2.0)
+        diagonal = quadratic.noise_std
+        scales = linear.noise_std, diagonal, diagonal / math.sqrt(2.0)
         return self._release(
-            linear.weights,
-            quadratic.weights,
-            each_cell,
-            lambda size: self._noise.gaussian(size, linear.noise_std),
-            lambda size: self._noise.gaussian(size, quadratic.noise_std),
-            lambda size: self._noise.gaussian(size, off_diagonal),
+            linear.weights, quadratic.weights, each_cell, self._noise.gaussian, scales
         )
 
     def laplace(
@@ -147,13 +143,9 @@ class MomentSums:
         self._check(linear.max_norm, quadratic.max_norm, l1_bounds(self._rows.shape[1]))
         self.meter.draw(linear)
         self.meter.draw(quadratic)
+        scales = linear.scale, quadratic.scale, quadratic.scale
         return self._release(
-            linear.weights,
-            quadratic.weights,
-            each_cell,
-            lambda size: self._noise.laplace(size, linear.scale),
-            lambda size: self._noise.laplace(size, quadratic.scale),
-            lambda size: self._noise.laplace(size, quadratic.scale),
+            linear.weights, quadratic.weights, each_cell, self._noise.laplace, scales
         )
 
     @staticmethod
@@ -170,10 +162,10 @@ class MomentSums:
         linear_weights: Sequence[float],
         quadratic_weights: Sequence[float],
         each_cell: bool,
-        linear_noise: Callable[[tuple[int, ...]], np.ndarray],
-        diagonal_noise: Callable[[tuple[int, ...]], np.ndarray],
-        upper_noise: Callable[[tuple[int, ...]], np.ndarray],
+        noise: Callable[[tuple[int, ...], float], np.ndarray],
+        scales: tuple[float, float, float],
     ) -> Moments:
+        """`scales`: of the noise of the linear sum, the diagonal and what is above it."""
         d = self._rows.shape[1]
         n_sums = len(linear_weights) if each_cell else 1
         linear, quadratic = np.zeros((n_sums, d)), np.zeros((n_sums, d, d))
@@ -194,10 +186,10 @@ class MomentSums:
                 linear[where] += w * total.numpy()
             if (total := of_rows.total()) is not None:
                 quadratic[where] += (v * QUADRATIC) * total.numpy()
-        linear += linear_noise((n_sums, d))
+        linear += noise((n_sums, d), scales[0])
         diagonal = np.arange(d)
-        quadratic[:, diagonal, diagonal] += diagonal_noise((n_sums, d))
+        quadratic[:, diagonal, diagonal] += noise((n_sums, d), scales[1])
         upper = np.triu_indices(d, 1)
-        quadratic[:, upper[0], upper[1]] += upper_noise((n_sums, len(upper[0])))
+        quadratic[:, upper[0], upper[1]] += noise((n_sums, len(upper[0])), scales[2])
         quadratic[:, upper[1], upper[0]] = quadratic[:, upper[0], upper[1]]
         return Moments(linear, quadratic)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 import torch
@@ -42,14 +41,9 @@ class Processes:
             self._group = distributed.new_group(backend="gloo")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *reason: Any) -> None:
         """Disconnect, however the block ends."""
-        if kind is None:
+        if reason[0] is None:
             self._meet()
         if self._group is not None:
             distributed.destroy_process_group(self._group)

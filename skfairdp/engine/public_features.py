@@ -10,13 +10,13 @@ sampler of the noisy queries: it can reveal neither.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.parameter_vector import FlatParameters
@@ -34,27 +34,19 @@ class PublicBatch:
     others: tuple[int, ...]
 
 
+@dataclass(eq=False, repr=False)
 class PublicFeatures:
-    """Rows whose features and labels need no protection.
+    """Rows whose features and labels need no protection."""
 
-    `X` (n, ...): features. `targets`: what the objective takes besides the output; no sensitive
-    feature enters them. `clipper`: sums gradients of the objective; nothing is clipped here.
-    `key`: seeds the batches; independent of the batches of the noisy queries, and may be
-    public. `others`: for `batch`: what stands in for each target after the first.
-    """
+    _X: Tensor  # (n, ...): features
+    # What the objective takes besides the output; no sensitive feature enters them
+    _targets: tuple[Tensor, ...]
+    _clipper: Clipper  # Sums gradients of the objective; nothing is clipped here
+    # Seeds the batches; independent of the batches of the noisy queries, and may be public
+    key: InitVar[bytes]
+    _others: tuple[int, ...] = ()  # For `batch`: what stands in for each target after the first
 
-    def __init__(
-        self,
-        X: Tensor,
-        targets: tuple[Tensor, ...],
-        clipper: Clipper,
-        key: bytes,
-        others: tuple[int, ...] = (),
-    ) -> None:
-        self._X = X
-        self._targets = targets
-        self._clipper = clipper
-        self._others = others
+    def __post_init__(self, key: bytes) -> None:
         self._generator = stream_of(key)
         self._order = np.empty(0, dtype=np.int64)
 

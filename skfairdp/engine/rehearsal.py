@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.norms import clip_factors
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, few_threads, rows_for

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from skfairdp.engine.batch_sums import BatchSums, Rows, Statistic
-from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.row_blocks import fill
@@ -19,13 +19,7 @@ from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import (
-    GRID_FAILURE,
-    LEAST_MULTIPLIER,
-    CountRelease,
-    Plan,
-    Segment,
-)
+from skfairdp.privacy.plan import GRID_FAILURE, LEAST_MULTIPLIER, CountRelease, Plan, Segment
 from skfairdp.privacy.relations import NEIGHBOURS
 
 __all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic"]
@@ -44,11 +38,6 @@ class HeadSums:
 class NoisyRelease(BatchSums):
     """Turn private rows into noisy clipped sums, as the plan says.
 
-    `plan`: what was charged. Every release is drawn from it. `clipper`: computes weighted sums of
-    clipped per-record gradients. `meter`: what is still to be released.
-
-    Notes
-    -----
     Sums are formed in float64, and a record's bound is lowered by what their rounding can
     move (:mod:`skfairdp.engine.clipping.norms`). The noise is drawn and added in float64,
     unless it is exact. Nothing else in the package reads training rows once a plan has been made.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from numbers import Real
 from typing import Any
 
@@ -52,7 +52,8 @@ class BudgetedClassifier(PrivateClassifier):
     classes: Sequence[Any] | None = None
 
     _parameters = {"noise_multiplier": (NOISE_MULTIPLIER, NONE)}
-    _released = (*PrivateClassifier._released, "noise_multiplier_")
+
+    noise_multiplier_: float = field(init=False)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         raise NotImplementedError

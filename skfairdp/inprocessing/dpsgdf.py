@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -70,7 +70,6 @@ class DPSGDFClassifier(GroupedClassifier):
 
     _in_parts = True
     _parameters = {"count_noise_ratio": (POSITIVE,), "max_norm_factor": (Number(1.0),)}
-    _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "clip_norms_")
 
     clip_norms_: dict[Any, float] = field(init=False)
 

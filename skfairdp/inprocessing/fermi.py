@@ -13,7 +13,7 @@ one W for each label, and shares are those within the label.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -188,7 +188,6 @@ class DPFermiClassifier(GroupedClassifier):
         "label_counts_epsilon": (POSITIVE,),
     }
     _in_parts = True
-    _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "dual_")
 
     dual_: np.ndarray = field(init=False)
 

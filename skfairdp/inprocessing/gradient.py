@@ -98,8 +98,8 @@ class GradientClassifier(BudgetedClassifier):
         "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
         "distributed": (Choice(("auto",)), NONE),
     }
-    _released: ClassVar[tuple[str, ...]] = (*BudgetedClassifier._released, "link_", "module_")
 
+    link_: str = field(init=False)
     module_: nn.Module = field(init=False)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:

@@ -13,8 +13,8 @@ from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils.validation import _num_samples
 
 from skfairdp.documentation import completed_by
-from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
+from skfairdp.privacy.streams import row_uniforms
 
 
 class RecordSplit(BaseCrossValidator):

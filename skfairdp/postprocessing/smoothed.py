@@ -15,7 +15,6 @@ from sklearn.utils import get_tags
 
 from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
-from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import encode_groups, groups_of_training
@@ -29,6 +28,7 @@ from skfairdp.postprocessing.smooth_models import (
     refuse_unreadable,
     smooth_model,
 )
+from skfairdp.privacy.streams import row_uniforms
 
 
 class SmoothedClassifier(PrivateClassifier):

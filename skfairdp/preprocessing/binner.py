@@ -82,7 +82,7 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         "remainder": (Choice(("raise", "drop")),),
     }
 
-    _released = (*DeclaredTransformer._released, "levels_")
+    levels_: tuple[tuple[str, Levels], ...] = field(init=False)
 
     def _check(self, X: Any) -> None:
         categories = self.categories or {}

@@ -120,10 +120,11 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         "id_columns": (SEQUENCE,),
         "encoding": (Choice(ENCODINGS),),
     }
-    _released: ClassVar[tuple[str, ...]] = (*PrivateEstimator._released, "levels_", "date_columns_")
     _nets: ClassVar[tuple[str, ...]] = ()
     _takes_persons = True
 
+    date_columns_: tuple[str, ...] = field(init=False)
+    levels_: tuple[tuple[str, Levels], ...] = field(init=False)
     plan_: Plan = field(init=False)
     n_features_in_: int = field(init=False)
 

@@ -7,21 +7,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
-from skfairdp.assumptions import (
-    CLOSED_SETS,
-    DRAWN_ROW,
-    THINNED,
-    closed_sets,
-    seed_known,
-    through_noise,
-)
+from skfairdp import assumptions
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
@@ -106,7 +99,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         "tolerance": (Number(0.0, 1.0),),
         "minimum_rate": (Number(0.0, 1.0),),
     }
-    _released: ClassVar[tuple[str, ...]] = (*PrivateClassifier._released, "estimator_", "rates_")
     _takes_persons = True
 
     estimator_: PrivateClassifier = field(init=False)
@@ -172,25 +164,25 @@ class PrivateThinningClassifier(PrivateClassifier):
         if stated is None:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(
-                seed_known("table and thinning", "subtract the noise"), protects=self._unit
-            )
+            seed = assumptions.seed_known("table and thinning", "subtract the noise")
+            return PrivacyGuarantee.void(seed, protects=self._unit)
         if stated.is_void:
             return dataclasses.replace(stated, protects=self._unit)
         price, budget = float(self.epsilon_histogram), self.estimator.epsilon
         groups = self.groups is not None if grouped else None
         # What the estimator was told was declared to it, but by us.
-        others = [text for text in stated.assumptions if text not in CLOSED_SETS]
+        others = [text for text in stated.assumptions if text not in assumptions.CLOSED_SETS]
         if self._unit == "person":  # the estimator was told of one row of each
-            alone, of_persons = through_noise(), through_noise(persons=True)
-            others = [DRAWN_ROW, *(of_persons if text == alone else text for text in others)]
+            alone, of_persons = assumptions.through_noise(), assumptions.through_noise(persons=True)
+            others = [of_persons if text == alone else text for text in others]
+            others.insert(0, assumptions.DRAWN_ROW)
         return guarantee(
             self.plan_,
             protects=self._unit,
             budget=None if budget is None else float(budget),
             assumptions=(
-                *closed_sets(labels=self.classes is not None, groups=groups),
-                THINNED.format(epsilon=significant_up(price)),
+                *assumptions.closed_sets(labels=self.classes is not None, groups=groups),
+                assumptions.THINNED.format(epsilon=significant_up(price)),
                 *others,
             ),
         )

@@ -62,13 +62,11 @@ class Block:
     charged_multipliers: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check("max_norm", self.max_norm, POSITIVE)
-        _check_each("weights", self.weights, _NUMBER)
-        _check("noise_std", self.noise_std, _NUMBER)
+        _check(self, max_norm=POSITIVE, weights=[_NUMBER], noise_std=_NUMBER)
         charged = self.charged_multipliers
         if charged is None:
             return
-        _check_each("charged_multipliers", charged, _NUMBER)
+        _check(self, charged_multipliers=[_NUMBER])
         _check_cells("charged_multipliers", charged, len(self.weights))
         for weight, stated in zip(self.weights, charged, strict=True):
             if stated * weight * self.max_norm > self.noise_std * (1.0 + 1e-9):
@@ -135,13 +133,9 @@ class Segment:
     failure: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("steps", self.steps, _COUNT)
-        _check_each("rates", self.rates, _RATE)
-        _check_each("expected_sizes", self.expected_sizes, _NUMBER)
+        _check(self, steps=_COUNT, rates=[_RATE], expected_sizes=[_NUMBER])
         _check_cells("expected_sizes", self.expected_sizes, len(self.rates))
-        _check("n_heads", self.n_heads, COUNT)
-        _check("failure", self.failure, CHANCE)
-        _check_kind("blocks", self.blocks, Block)
+        _check(self, n_heads=COUNT, failure=CHANCE, blocks=Block)
         for block in self.blocks:
             _check_cells("weights", block.weights, len(self.rates))
 
@@ -185,8 +179,7 @@ class CountRelease:
     releases: int = 1
 
     def __post_init__(self) -> None:
-        _check("epsilon", self.epsilon, PRICE)
-        _check("releases", self.releases, _COUNT)
+        _check(self, epsilon=PRICE, releases=_COUNT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,9 +210,7 @@ class LaplaceSum:
     scale: float
 
     def __post_init__(self) -> None:
-        _check("max_norm", self.max_norm, POSITIVE)
-        _check_each("weights", self.weights, _NUMBER)
-        _check("scale", self.scale, _NUMBER)
+        _check(self, max_norm=POSITIVE, weights=[_NUMBER], scale=_NUMBER)
 
     @completed_by(Block.multiplier)
     def epsilon(self, cell: int) -> float:
@@ -280,16 +271,13 @@ class Plan:
     def __post_init__(self) -> None:
         if not isinstance(self.cells, tuple) or len(set(self.cells)) != max(1, len(self.cells)):
             raise ValueError(f"'cells' must be a tuple of distinct labels; got {self.cells!r}.")
-        _check_kind("segments", self.segments, Segment)
-        _check_kind("counts", self.counts, CountRelease)
-        _check_kind("sums", self.sums, LaplaceSum)
+        _check(self, segments=Segment, counts=CountRelease, sums=LaplaceSum)
         for segment in self.segments:
             _check_cells("rates", segment.rates, len(self.cells))
         for released in self.sums:
             _check_cells("weights", released.weights, len(self.cells))
         check_name("adjacency", self.adjacency, ADJACENCIES)
-        _check("delta", self.delta, CHANCE)
-        _check("prior_epsilon", self.prior_epsilon, _NUMBER)
+        _check(self, delta=CHANCE, prior_epsilon=_NUMBER)
 
     def charged_multiplier(self, segment: Segment, cell: int) -> float:
         """Noise multiplier that a step of a segment is charged with for a record of a cell.
@@ -368,21 +356,23 @@ class Plan:
         return bare or any(released.scale == 0.0 for released in self.sums)
 
 
-def _check(name: str, value: object, allowed: Number) -> None:
-    if not allowed.accepts(value):
-        raise ValueError(f"{name!r} must be {allowed.describe()}; got {value!r}.")
-
-
-def _check_each(name: str, values: object, allowed: Number) -> None:
-    if not isinstance(values, tuple) or not values or not all(map(allowed.accepts, values)):
-        raise ValueError(f"{name!r} must be a tuple with {allowed.describe()}; got {values!r}.")
+def _check(part: object, **table: Number | list[Number] | type) -> None:
+    """Check fields by name; [a check] is for all of a tuple, a type for those of one."""
+    for name, allowed in table.items():
+        value = getattr(part, name)
+        if isinstance(allowed, Number):
+            right, words = allowed.accepts(value), allowed.describe()
+        elif isinstance(allowed, list):
+            several = isinstance(value, tuple) and value != ()
+            right = several and all(map(allowed[0].accepts, value))
+            words = f"a tuple with {allowed[0].describe()}"
+        else:
+            right = isinstance(value, tuple) and all(isinstance(one, allowed) for one in value)
+            words = f"a tuple of {allowed.__name__}"
+        if not right:
+            raise ValueError(f"{name!r} must be {words}; got {value!r}.")
 
 
 def _check_cells(name: str, values: tuple[float, ...], n: int) -> None:
     if len(values) != n:
         raise ValueError(f"{name!r} must hold a number for each cell, {n} in all; got {values!r}.")
-
-
-def _check_kind(name: str, values: object, kind: type) -> None:
-    if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
-        raise ValueError(f"{name!r} must be a tuple of {kind.__name__}; got {values!r}.")

@@ -1,7 +1,8 @@
-"""Secret random streams: AES-128 in counter mode, keyed by the operating system."""
+"""Secret random streams, AES-128 in counter mode, and draws that belong to a row."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import weakref
@@ -72,3 +73,16 @@ def stream_of(key: bytes) -> Stream:
     """Start the stream of a key that may be public: AES key and counter, little-endian."""
     words = np.frombuffer(key, dtype="<u8")
     return Stream(_Counter(key=words[:2], counter=words[2:]))
+
+
+def row_uniforms(X: np.ndarray, key: bytes) -> np.ndarray:
+    """Draw one number in [0, 1) a row that depends on the row and a key, up to 64 bytes, alone.
+
+    -0.0 and 0.0, and float32 and float64, are the same value.
+    """
+    canonical = np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float64) + 0.0
+    words = [
+        int.from_bytes(hashlib.blake2b(row.tobytes(), key=key, digest_size=8).digest(), "little")
+        for row in canonical
+    ]
+    return np.array([word >> 11 for word in words], dtype=np.float64) * 2.0**-53

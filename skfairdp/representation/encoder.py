@@ -30,8 +30,7 @@ from skfairdp.privacy.relations import PROTECTS
 from skfairdp.representation.fair_codes import fit_codes
 from skfairdp.representation.forward import ReleasesThroughNetworks, without_ids
 from skfairdp.representation.networks import representation_net
-from skfairdp.representation.training import fit_networks
-from skfairdp.representation.training_plan import RAW
+from skfairdp.representation.training import RAW, fit_networks
 from skfairdp.rows import check_rows
 
 
@@ -268,21 +267,6 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         *_parameters,
         *("classes", "dataset_size", "delta", "export_key", "ledger", "progress", "random_state"),
     )
-    _released: ClassVar[tuple[str, ...]] = (
-        *ReleasesThroughNetworks._released,
-        "bound_",
-        "classes_",
-        "codebook_",
-        "column_types_",
-        "groups_",
-        "module_",
-        "output_",
-        "path_",
-        "plan_",
-        "sees_group_",
-        "training_privacy_",
-    )
-
     n_features_in_: int = field(init=False)
     path_: FairPathClassifier | None = field(init=False)
     plan_: Plan | None = field(init=False)

@@ -17,8 +17,7 @@ from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.representation.randomizers import ResponseRandomizer
-from skfairdp.representation.training import refuse_mixing_encoder
-from skfairdp.representation.training_plan import RAW, resolved_epochs
+from skfairdp.representation.training import RAW, refuse_mixing_encoder, resolved_epochs
 
 _FAR = 1e6  # a norm that no gradient of a row reaches
 _INSIDE = 1.0 - 1e-12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -71,14 +72,14 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
     id_column: Any
     net: Any
-    bound_: float
-    classes_: NDArray[Any]
-    codebook_: NDArray[np.float64] | None
-    column_types_: ColumnTypes | None
-    groups_: tuple | None
-    module_: nn.Module
-    output_: str
-    sees_group_: bool
+    bound_: float = field(init=False)
+    classes_: NDArray[Any] = field(init=False)
+    codebook_: NDArray[np.float64] | None = field(init=False)
+    column_types_: ColumnTypes | None = field(init=False)
+    groups_: tuple | None = field(init=False)
+    module_: nn.Module = field(init=False)
+    output_: str = field(init=False)
+    sees_group_: bool = field(init=False)
 
     @property
     def _group_blind(self) -> bool:  # type: ignore[override]
@@ -190,6 +191,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         """
         return self.decode(self._release(X, ids, sensitive_features))
 
+    @completed_by(predict_proba)
     def predict(
         self,
         X: ArrayLike,
@@ -197,13 +199,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         ids: ArrayLike | None = None,
         sensitive_features: ArrayLike | None = None,
     ) -> NDArray[Any]:
-        """Release rows, and predict labels from the release.
-
-        Parameters
-        ----------
-        ids, sensitive_features : array-like, shape (n_samples,), optional
-            As in `transform`: a prediction is one release, and repeated alike.
-        """
+        """Release rows, and predict labels from the release."""
         return self.predict_from(self._release(X, ids, sensitive_features))
 
     @completed_by(decode)

@@ -128,17 +128,6 @@ class ColumnsLikelihood(nn.Module):
         return mean
 
 
-@dataclass(frozen=True)
-class Weights:
-    """Numbers of the objective."""
-
-    beta: float  # Weight of the utility decoder's log-likelihood
-    n_samples: int = 1  # Draws of the randomiser for each record, L
-    # Law of the label given a release; the second is a normal law of variance 1/2 around the
-    # predicted probabilities
-    label_law: str = "categorical"
-
-
 class Channel(nn.Module):
     """From the encoder's output to what the decoders see, and what that costs.
 
@@ -229,6 +218,9 @@ class VariationalLoss(nn.Module):
     ``-log q(x | z, s) - beta log q(u | z)``, averaged over L draws of z, plus for codes
     the two terms of vector quantisation. The loss of a record depends on this record
     and on its own draws alone. Equations (51), (52) and (74) of the paper.
+
+    `n_samples`: L. `label_law`: of a label given a release, "categorical" or "gaussian", a normal
+    law of variance 1/2 around the predicted probabilities.
     """
 
     def __init__(
@@ -236,33 +228,36 @@ class VariationalLoss(nn.Module):
         module: nn.Module,
         channel: Channel,
         types: ColumnTypes,
-        weights: Weights,
         n_groups: int,
+        *,
+        beta: float,
+        n_samples: int = 1,
+        label_law: str = "categorical",
     ) -> None:
         super().__init__()
         self.module = module
         self.channel = channel
         self.likelihood = ColumnsLikelihood(types)
-        self.weights = weights
-        self.n_groups = n_groups
+        self.n_groups, self.beta = n_groups, beta
+        self.n_samples, self.label_law = n_samples, label_law
         self.n_features = sum(map(len, (types.gaussian, types.bernoulli, *types.categorical)))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Compute the loss of each record, in nats, from its parts side by side."""
         n_classes = rows.shape[1] - self.n_features - self.n_groups
         x, s, u = rows.split([self.n_features, self.n_groups, n_classes], dim=1)
-        n_samples = self.weights.n_samples
+        n_samples = self.n_samples
         z, penalty = self.channel(self.module.encode(x), n_samples)  # type: ignore[operator]
         if n_samples > 1:
             x, s, u = (part.repeat_interleave(n_samples, dim=0) for part in (x, s, u))
         stated = self.module.reconstruct(z, s)  # type: ignore[operator]
         logits = self.module.predict_utility(z)  # type: ignore[operator]
         bound = self.likelihood(stated, x)
-        if self.weights.label_law == "gaussian":
+        if self.label_law == "gaussian":
             # A label that is none of the classes has no law either.
             off = u - u.sum(dim=1, keepdim=True) * logits.softmax(dim=1)
             of_label = -off.square().sum(dim=1)
         else:
             of_label = (u * logits.log_softmax(dim=1)).sum(dim=1)
-        bound = bound + self.weights.beta * of_label
+        bound = bound + self.beta * of_label
         return penalty - bound.reshape(-1, n_samples).mean(dim=1)

@@ -1,4 +1,4 @@
-"""Two ways to train an encoder: on raw rows without a promise, or through noisy sums."""
+"""Two ways to train an encoder: on raw rows without a promise, or by a plan of noisy sums."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor, nn
 
+from skfairdp.assumptions import of_training, seed_known
+from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
@@ -24,20 +26,22 @@ from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.fairness.groups import Groups, groups_of_records
 from skfairdp.labels import encode_labels
-from skfairdp.persons import Persons
-from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.privacy.accounting.plan_cost import guarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import expected_batch_size
+from skfairdp.privacy.sizes import Sizes, check_delta, expected_batch_size
 from skfairdp.representation.networks import RepresentationModule, representation_net
 from skfairdp.representation.objective import (
     ColumnTypes,
     LaplaceChannel,
     ResponseChannel,
     VariationalLoss,
-    Weights,
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
-from skfairdp.representation.training_plan import resolved_epochs, training_plan, training_promise
+
+RAW = "the encoder's weights were learned from them without noise"
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,10 @@ class Task:
             if isinstance(self.randomizer, LaplaceRandomizer)
             else ResponseChannel(self.randomizer, float(own.bound), float(own.commitment))
         )
-        weights = Weights(float(own.beta), own.n_samples, own.label_law)
-        loss = VariationalLoss(prepared.module, channel, self.types, weights, self.n_groups)
+        weights: Any = {"n_samples": own.n_samples, "label_law": own.label_law}
+        loss = VariationalLoss(
+            prepared.module, channel, self.types, self.n_groups, beta=float(own.beta), **weights
+        )
         loss = loss.to(next(prepared.module.parameters()))
         return replace(prepared, module=loss, flat=flatten(loss))
 
@@ -112,9 +118,7 @@ def plain_batch_size(batch_size: int | str, n: int) -> int:
     """Resolve the batch size of training without noise, on `n` rows with a known label."""
     if n == 0:
         raise ValueError("no row has a label that is one of 'classes': nothing can be learned.")
-    if batch_size == "auto":
-        return min(512, -(-n // 64))
-    return expected_batch_size(batch_size, n)
+    return expected_batch_size(batch_size, n, 512, 64)
 
 
 def descend(
@@ -150,33 +154,71 @@ def descend(
 
 def descend_privately(
     prepared: PreparedNet,
-    rows: np.ndarray,
+    records: Rows,
+    clipper: Clipper,
     *,
-    contributes: np.ndarray,
     plan: Plan,
     noise: NoiseSource,
     max_epochs: int,
     progress: Progress,
-    persons: Persons | None = None,
 ) -> None:
     """Train by clipped per-record gradients with noise, as planned.
 
     The draws that randomise representations in training are secret and each record's
     own: given all draws, a record moves a sum by no more than the clip norm.
     """
-    loss = prepared.module
-    codes = np.where(contributes, 0, -1)
-    clipper = make_clipper(loss, prepared.flat, lambda output: output)
-    records = Rows(as_tensor(rows, loss), (), codes, persons)
     release = NoisyRelease(records, plan, clipper, noise)
     (segment,) = plan.segments
-    rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs))
+    rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs)).__getitem__
     with OwnDraws(noise.masks):
-        rate_of = rates.__getitem__
-        run_segment(
-            segment, release, prepared.optimizer(), progress=progress, learning_rate=rate_of
-        )
+        run_segment(segment, release, prepared.optimizer(), progress=progress, learning_rate=rates)
     release.meter.finish()
+
+
+def resolved_epochs(encoder: Any) -> int:
+    if encoder.max_epochs == "auto":
+        return 100 if encoder.train_privately or encoder.objective == "fair_codes" else 25
+    return int(encoder.max_epochs)
+
+
+def training_plan(encoder: Any, n: int) -> Plan:
+    """Calibrate the noise of private training; `n` is public where no size is declared."""
+    sizes = Sizes.of_all(n, encoder.dataset_size)
+    delta = float(encoder.delta)
+    check_delta(delta, sizes.total)
+
+    size, clip = expected_batch_size(encoder.batch_size, sizes.total), float(encoder.max_grad_norm)
+
+    def plan(noise_multiplier: float) -> Plan:
+        gradient = ("gradient", clip, noise_multiplier * clip)
+        return sizes.plan(sizes.batches(resolved_epochs(encoder), size, gradient), delta=delta)
+
+    return plan(noise_multiplier_for(float(encoder.training_epsilon), delta, plan))
+
+
+def training_promise(
+    encoder: Any, plan: Plan | None, noise: NoiseSource, *, groups: bool
+) -> PrivacyGuarantee:
+    """State what training promises to the training rows: void where that is nothing.
+
+    `groups`: whether there are groups; their set is taken from the rows.
+    """
+    protects = encoder._unit
+    if plan is None:
+        return PrivacyGuarantee.void(RAW)
+    if noise.reproducible:
+        return PrivacyGuarantee.void(seed_known(), protects=protects)
+    return guarantee(
+        plan,
+        protects=protects,
+        assumptions=of_training(
+            noise_text(noise),
+            labels=encoder.classes is not None,
+            groups=False if groups else None,
+            what="rows reach the networks",
+            persons=protects == "person",
+        ),
+    )
 
 
 def fit_networks(
@@ -216,13 +258,14 @@ def fit_networks(
     loss.channel.eval()  # has draws of its own
     draws = own_draws(loss, rows.shape[1:], noise.masks)
     loss.channel.train()
+    name, epochs, known = type(encoder).__name__, resolved_epochs(encoder), labels >= 0
     if plan is not None:
         # Refuses what `descend_privately` could not do; no entry of the rows is read.
         refuse_unstable_rows(loss, rows.shape[1:])
         clipper = make_clipper(loss, prepared.flat, lambda output: output)
-        rehearse(loss, clipper, as_tensor(rows, loss), (), plan, persons)
+        records = Rows(as_tensor(rows, loss), (), np.where(known, 0, -1), persons)
+        rehearse(loss, clipper, records.X, (), plan, persons)
     encoder._charge(stated)  # before a row reaches a network
-    name, epochs, known = type(encoder).__name__, resolved_epochs(encoder), labels >= 0
     size = 1 if plan else plain_batch_size(encoder.batch_size, int(known.sum()))
     steps = plan.steps if plan else epochs * -(-int(known.sum()) // size)
     with draws, closing(Progress(steps, encoder.progress, name)) as bar:
@@ -230,8 +273,7 @@ def fit_networks(
         if plan is None:
             descend(prepared, rows[known], batch_size=size, generator=noise.masks, **passes)
         else:
-            passes |= {"contributes": known, "persons": persons}
-            descend_privately(prepared, rows, plan=plan, noise=noise, **passes)
+            descend_privately(prepared, records, clipper, plan=plan, noise=noise, **passes)
     unflatten(loss)
     if not all(bool(p.isfinite().all()) for p in loss.parameters()):
         raise ValueError(

@@ -53,7 +53,9 @@ def net():
     )
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
+@pytest.mark.parametrize(
+    "backend", ["threading", "loky", pytest.param("multiprocessing", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("make", [tree, net])
 def test_votes_do_not_depend_on_the_workers(backend: str, make) -> None:
     alone = votes(make())

@@ -29,8 +29,8 @@ from skfairdp import (
     SmoothedClassifier,
     certify,
 )
-from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.inprocessing.attribute.reduction import positive_votes
+from skfairdp.privacy.streams import row_uniforms
 from skfairdp.representation import LaplaceTransformer
 
 DEPLOYED, AVERAGED, ANYBODY = "deployed model", "averaged over its draws", "any population"

@@ -74,6 +74,7 @@ def test_claims_that_all_hold_have_evidence_of_one_on_average():
     assert mean((0.0, apart / 2)) > 1.0  # a claim that is too small loses
 
 
+@pytest.mark.slow
 @edges
 def test_a_right_claim_is_refuted_as_seldom_as_stated(alarm, exchanged):
     rates = rates_at_the_edge(alarm, exchanged)

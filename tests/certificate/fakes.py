@@ -8,9 +8,9 @@ import numpy as np
 from dp_accounting.dp_event import GaussianDpEvent
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
-from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee, epsilon
+from skfairdp.privacy.streams import row_uniforms
 from skfairdp.protocol import Certifiable
 
 

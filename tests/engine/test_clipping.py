@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from skfairdp.engine.clipping.clippers import make_clipper, rounding_margin
+from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.norms import rounding_margin
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.parameter_vector import flatten

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from skfairdp.engine import person_rows, row_blocks, sum_margins
-from skfairdp.engine.clipping import functional
+from skfairdp.engine.clipping import base, functional
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.fused import FusedClipper
@@ -295,7 +295,7 @@ def test_no_more_rows_are_added_at_once_than_the_margin_is_for(
         door.clipper.take_one_by_one()
     in_turn = []
     monkeypatch.setattr(
-        functional, "PairwiseSum", lambda n: in_turn.append(n) or row_blocks.PairwiseSum(n)
+        base, "PairwiseSum", lambda n: in_turn.append(n) or row_blocks.PairwiseSum(n)
     )
     added, counted = [], []
     kind, method = where

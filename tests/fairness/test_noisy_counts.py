@@ -95,6 +95,7 @@ def test_p_values_of_private_sizes_are_none_too_small_by_enumeration(rate, told)
     assert (worst <= 1.0) is (told == epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "rates"), [((60, 60), (0.5, 0.3)), ((30, 300), (0.6, 0.05))])
 def test_the_bound_of_private_sizes_covers(sizes, rates):
     rng, source, runs = np.random.default_rng(0), NoiseSource(generator_seed=0), 100
@@ -147,6 +148,7 @@ def test_impossible_epsilon_is_refused(epsilon):
         private_gap_upper_bound(cells([3, 3], [5, 5]), epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("public", [False, True], ids=["private sizes", "public sizes"])
 def test_interval_of_a_cell_holds_its_rate_as_often_as_it_says(public):
     rng, noise = np.random.default_rng(0), NoiseSource(generator_seed=0)

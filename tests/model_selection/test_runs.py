@@ -50,7 +50,7 @@ def misfit(drawn: np.ndarray, runs: NumberOfRuns) -> float:
         (10, 0),
         (4, 0.5),
         (6, 2.5),
-        (1.5, 0.1),
+        pytest.param(1.5, 0.1, marks=pytest.mark.slow),
         pytest.param(6, 1e-9, marks=pytest.mark.slow),
     ],
 )

@@ -9,11 +9,15 @@ from sklearn.datasets import make_blobs
 
 from skfairdp import PrivateFairEncoder
 from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.nets import PreparedNet
 from skfairdp.engine.randomness import OwnDraws
+from skfairdp.engine.release import Rows
 from skfairdp.engine.training import Progress
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.representation import training
 from skfairdp.representation.objective import ColumnTypes
 from skfairdp.representation.randomizers import (
     LaplaceRandomizer,
@@ -47,6 +51,15 @@ def plan(noise_multiplier: float, **settings: float):
     gradient = ("gradient", clip, noise_multiplier * clip)
     segment = SIZES.batches(chosen["max_epochs"], chosen["batch_size"], gradient)
     return SIZES.plan(segment, delta=chosen["delta"])
+
+
+def privately(prepared: PreparedNet, rows: np.ndarray, contributes: np.ndarray, planned: Plan):
+    records = Rows(torch.from_numpy(rows).float(), (), np.where(contributes, 0, -1))
+    clipper = make_clipper(prepared.module, prepared.flat, lambda output: output)
+    noise, progress = NoiseSource(0), Progress(6, False, "test")
+    descend_privately(
+        prepared, records, clipper, plan=planned, noise=noise, max_epochs=2, progress=progress
+    )
 
 
 def test_rows_hold_features_groups_and_labels() -> None:
@@ -86,10 +99,7 @@ def test_private_training_adds_the_planned_noise_and_nothing_else_reaches_the_we
     for contributes in (np.ones(N, dtype=bool), np.zeros(N, dtype=bool)):
         prepared = one.prepare(0)
         before = prepared.flat.vector.clone()
-        descend_privately(
-            prepared, rows, contributes=contributes, plan=plan(1.0), noise=NoiseSource(0),
-            max_epochs=2, progress=Progress(6, False, "test"),
-        )  # fmt: skip
+        privately(prepared, rows, contributes, plan(1.0))
         outcomes.append(prepared.flat.vector - before)
     # Without a record the weights still move: noise alone, the code book's too.
     assert (outcomes[1] != 0).all()
@@ -100,11 +110,20 @@ def test_noiseless_private_training_without_records_moves_nothing() -> None:
     one, rows = task()
     prepared = one.prepare(0)
     before = prepared.flat.vector.clone()
-    descend_privately(
-        prepared, rows, contributes=np.zeros(N, dtype=bool), plan=plan(0.0),
-        noise=NoiseSource(0), max_epochs=2, progress=Progress(6, False, "test"),
-    )  # fmt: skip
+    privately(prepared, rows, np.zeros(N, dtype=bool), plan(0.0))
     assert torch.equal(prepared.flat.vector, before)
+
+
+def test_what_the_rehearsal_decides_holds_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A net that rounds a row by its place goes one by one, as it did on made-up rows."""
+    seen = []
+    monkeypatch.setattr(training, "rehearse", lambda _, clipper, *of: clipper.take_one_by_one())
+    monkeypatch.setattr(
+        training, "descend_privately", lambda _, rows, clipper, **of: seen.append(clipper)
+    )
+    X, y, _ = people(60)
+    PrivateFairEncoder(train_privately=True, **FAST).fit(X, y)
+    assert [clipper.one_by_one for clipper in seen] == [True]
 
 
 def test_plain_training_lowers_the_loss_in_whole_passes() -> None:

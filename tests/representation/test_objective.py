@@ -15,7 +15,6 @@ from skfairdp.representation.objective import (
     LaplaceChannel,
     ResponseChannel,
     VariationalLoss,
-    Weights,
 )
 from skfairdp.representation.randomizers import (
     LaplaceRandomizer,
@@ -42,13 +41,13 @@ def _loss_of(kind: str, **weights: Any) -> VariationalLoss:
         activation=torch.nn.Tanh,
     )  # fmt: skip
     commitment = weights.pop("commitment", 0.25)
-    numbers = Weights(**({"beta": 3.0} | weights))
     channel = (
         LaplaceChannel(CHANNELS[kind])
         if kind == "laplace"
         else ResponseChannel(CHANNELS[kind], 0.5, commitment)
     )
-    return VariationalLoss(module, channel, TYPES, numbers, N_GROUPS).double()
+    numbers = {"beta": 3.0} | weights
+    return VariationalLoss(module, channel, TYPES, N_GROUPS, **numbers).double()
 
 
 def rows_of(n: int = 7) -> torch.Tensor:

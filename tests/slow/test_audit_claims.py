@@ -177,8 +177,8 @@ def norm_doubled(monkeypatch):
         monkeypatch.setattr(
             FunctionalClipper,
             "_block_sums",
-            lambda self, gradients, squares, norm, weights: honest(
-                self, gradients, squares, 2.0 * norm, weights
+            lambda self, gradients, squares, norm, *others: honest(
+                self, gradients, squares, 2.0 * norm, *others
             ),
         )
 

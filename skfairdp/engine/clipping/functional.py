@@ -7,27 +7,16 @@ Records are differentiated in blocks of a fixed size
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
+from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
 from skfairdp.engine.clipping.record_gradients import RecordGradients
-from skfairdp.engine.person_rows import PersonRows
-from skfairdp.engine.row_blocks import (
-    DEFAULT_ROWS,
-    PairwiseSum,
-    blocks,
-    fill,
-    rows_for,
-    rows_within,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.row_blocks import blocks, fill, rows_for, rows_within
 
 _BLOCK_ELEMENTS = 1 << 23
 # Gradients of 32 records have to fit into half a gigabyte, or records go one by one.
@@ -35,14 +24,13 @@ _LARGEST_MODULE = 1 << 22
 _CACHED_ELEMENTS = 1 << 17
 
 
-class FunctionalClipper:
+class FunctionalClipper(Clipper):
     """Sums of clipped gradients of any module.
 
     `module`: batch first. Buffers that its forward pass writes to are copies, so that no
     statistic of private rows stays on the module. `flat`: of the same module; parameters that are
     absent count as frozen. `objective`: ``objective(output, *targets)`` returns the per-record
-    losses, shape (B,). `path`: ``"functional"``. `margin`: relative rounding margin by which the
-    clip norm is lowered. `one_by_one`: whether records go through the module in batches of one.
+    losses, shape (B,).
     """
 
     path = "functional"
@@ -62,104 +50,31 @@ class FunctionalClipper:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether records go through the module in batches of one."""
         return self._of_records.one_by_one
 
-    def clipped_sums(
-        self,
-        X: torch.Tensor,
-        targets: tuple[torch.Tensor, ...],
-        max_norm: float | torch.Tensor,
-        weights: torch.Tensor,
-        outputs: list[torch.Tensor] | None = None,
-        rows: int = DEFAULT_ROWS,
-        persons: PersonRows | None = None,
-    ) -> torch.Tensor:
-        """Return weighted sums of clipped per-record gradients.
-
-        See :meth:`skfairdp.engine.clipping.clippers.Clipper.clipped_sums`.
-        """
-        single = weights.dim() == 1
-        weights = weights.unsqueeze(0) if single else weights
-        size = self._rows_of_block(rows)
-        largest = size if persons is None else rows_for(persons.most, size)
-        total = PairwiseSum(max(1, rows // largest))
-        for part, units, own in _blocks(len(X), size, persons):
-            gradients, squares, output = self._block(X, targets, part, rows, own)
-            if outputs is not None:
-                outputs.append(output)
-            limit = max_norm[units] if isinstance(max_norm, torch.Tensor) else max_norm
-            of_block = weights[:, units]
-            if own is not None:  # filled up, as blocks of rows are
-                of_block = nn.functional.pad(of_block, (0, len(squares) - len(own)))
-                limit = fill(limit, len(squares), 1.0) if isinstance(limit, torch.Tensor) else limit
-            total.add(self._block_sums(gradients, squares, limit, of_block))
-        sums = total.total()
-        if sums is None:
-            sums = weights.new_zeros(len(weights), self._size, dtype=torch.float64)
-        return sums[0] if single else sums
-
-    def draws_nothing(self, X: torch.Tensor) -> bool:
-        """Tell whether it is certain that no layer draws random numbers: never."""
-        return False
-
     def take_one_by_one(self) -> None:
-        """Send records through the module one by one from now on, each in a batch of one."""
         self._of_records.one_by_one = True
-
-    def serving(self, X: torch.Tensor) -> FunctionalClipper:
-        """Return the clipper that would sum gradients of such rows now."""
-        return self
-
-    def norms(
-        self,
-        X: torch.Tensor,
-        targets: tuple[torch.Tensor, ...],
-        rows: int = DEFAULT_ROWS,
-        persons: PersonRows | None = None,
-        watch: Callable[[list[torch.Tensor], torch.Tensor], None] | None = None,
-    ) -> torch.Tensor:
-        """Return the norms of the records' gradients.
-
-        See :meth:`skfairdp.engine.clipping.clippers.Clipper.norms`.
-        """
-        pieces = [torch.zeros(0, dtype=torch.float64, device=self._device)]
-        for part, _, own in _blocks(len(X), self._rows_of_block(rows), persons):
-            gradients, squares, output = self._block(X, targets, part, rows, own)
-            if watch is not None:
-                watch(gradients, output)
-            pieces.append(squares[: len(X) if own is None else len(own)].sqrt_())
-        return torch.cat(pieces)
 
     def _rows_of_block(self, rows: int) -> int:
         if self._size > _LARGEST_MODULE:
             return 1
         return rows_within(rows, self._size, _BLOCK_ELEMENTS)
 
-    def _block(
-        self,
-        X: torch.Tensor,
-        targets: tuple[torch.Tensor, ...],
-        part: slice,
-        rows: int,
-        persons: PersonRows | None,
-    ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
-        """Return gradients, squared norms and outputs of some rows, computed in a whole block.
+    def _person_blocks(self, most: int, rows: int) -> tuple[int, Callable[[int], int]]:
+        largest = rows_for(most, rows)
+        return largest, lambda _: largest if rows > 1 else 1
 
-        Gradients and norms are those of the persons, where these are given, and of made-up ones
-        that fill the block.
-        """
-        size = self._rows_of_block(rows)
-        size = rows_for(persons.most, size) if persons is not None and size > 1 else size
-        filled = tuple(fill(target[part], size) for target in targets)
-        gradients, output = self._gradients(fill(X[part], size), filled)
-        n = part.stop - part.start
+    def _of_block(self, block: Block) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+        """Return gradients of the records, whole blocks of persons; squared norms and outputs."""
+        gradients, output = self._gradients(block.X, block.targets)
+        persons, n = block.persons, block.n
         if persons is not None:
+            size = 1 if self._size > _LARGEST_MODULE else len(block.X)
             if len(persons) < n:
                 gradients = [fill(persons.means(gradient), size) for gradient in gradients]
-            return gradients, self._all_squares(gradients), output[:n]
+            return gradients, self._all_squares(gradients), output
         squares = self._all_squares(gradients)
-        return [gradient[:n] for gradient in gradients], squares[:n], output[:n]
+        return [gradient[:n] for gradient in gradients], squares[:n], output
 
     def _block_sums(
         self,
@@ -167,6 +82,7 @@ class FunctionalClipper:
         squares: torch.Tensor,
         max_norm: float | torch.Tensor,
         weights: torch.Tensor,
+        block: Block,
     ) -> torch.Tensor:
         factors, all_finite = clip_factors(squares, max_norm, self.margin)
         flat = [gradient.reshape(len(gradient), -1) for gradient in gradients]
@@ -196,15 +112,6 @@ class FunctionalClipper:
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Return each parameter's per-record gradients, (B, *shape), and the outputs."""
         return self._of_records.of(X, targets)
-
-
-def _blocks(
-    n: int, size: int, persons: PersonRows | None
-) -> Iterable[tuple[slice, slice, PersonRows | None]]:
-    """Slices of rows and of records; whole persons, in blocks that hold the largest."""
-    if persons is not None:
-        return persons.blocks(rows_for(persons.most, size))
-    return ((part, part, None) for part in blocks(n, size))
 
 
 def _terms(shape: tuple[int, ...]) -> int:

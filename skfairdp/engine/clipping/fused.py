@@ -10,53 +10,29 @@ times its weight. Rows go through the layers in blocks of a fixed size, by produ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
 
 import torch
 
+from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
 from skfairdp.engine.clipping.stack_passes import StackPass
+from skfairdp.engine.parameter_vector import FlatParameters
 from skfairdp.engine.person_rows import PersonRows
-from skfairdp.engine.row_blocks import (
-    DEFAULT_ROWS,
-    PERSON_BLOCKS,
-    PairwiseSum,
-    blocks,
-    fill,
-    person_block,
-    rows_for,
-    rows_within,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.row_blocks import PERSON_BLOCKS, person_block, rows_for, rows_within
 
 _BLOCK_ELEMENTS = 1 << 23
 
 
-class _Block(NamedTuple):
-    """Rows that go through the stack together."""
-
-    X: torch.Tensor
-    targets: tuple[torch.Tensor, ...]
-    n: int  # so many are no filling
-    units: slice | None = None  # which records they are; None: all
-    persons: PersonRows | None = None
-
-
-class FusedClipper:
+class FusedClipper(Clipper):
     """Sums of clipped gradients of a :class:`~skfairdp.engine.clipping.linear_stacks.LinearStack`.
 
     `flat`: of the same module; parameters that are absent count as frozen. `objective`:
-    ``objective(output, *targets)`` returns the per-record losses, shape (B,). `path`:
-    ``"fused"``. `margin`: relative rounding margin by which the clip norm is lowered.
+    ``objective(output, *targets)`` returns the per-record losses, shape (B,).
     """
 
     path = "fused"
-    one_by_one = False
 
     def __init__(
         self, stack: LinearStack, flat: FlatParameters, objective: Callable[..., torch.Tensor]
@@ -89,130 +65,57 @@ class FusedClipper:
         self._reserve(1)
 
     def accepts(self, X: torch.Tensor) -> bool:
-        """Tell whether the outer-product identity holds for such a batch.
-
-        `X` (B, ...).
-        """
+        """Tell whether the outer-product identity holds for such a batch (B, ...)."""
         return (X.dim() == 2 or (self._stack.flattens and X.dim() > 2)) and self._stack.holds
-
-    def clipped_sums(
-        self,
-        X: torch.Tensor,
-        targets: tuple[torch.Tensor, ...],
-        max_norm: float | torch.Tensor,
-        weights: torch.Tensor,
-        outputs: list[torch.Tensor] | None = None,
-        rows: int = DEFAULT_ROWS,
-        persons: PersonRows | None = None,
-    ) -> torch.Tensor:
-        """Return weighted sums of clipped per-record gradients.
-
-        See :meth:`skfairdp.engine.clipping.clippers.Clipper.clipped_sums`.
-        """
-        single = weights.dim() == 1
-        weights = weights.unsqueeze(0) if single else weights
-        if self._sums.shape[0] != len(weights):
-            self._reserve(len(weights))
-        size = self._rows_of_block(rows)
-        if persons is None and len(X) % size:
-            weights = fill(weights.t(), size).t()
-            max_norm = fill(max_norm, size, 1.0) if isinstance(max_norm, torch.Tensor) else max_norm
-        total = PairwiseSum(rows // size if persons is None else 1)
-        with torch.inference_mode():
-            for block in self._blocks(X, targets, size, persons):
-                limit, of_block = max_norm, weights
-                if block.units is not None:
-                    limit = limit[block.units] if isinstance(limit, torch.Tensor) else limit
-                    of_block = weights[:, block.units]
-                self._sum_block(block, limit, of_block, outputs)
-                if block.units is not None:
-                    total.add(self._sums.clone())
-            if persons is not None or not 0 < len(X) <= size:
-                sums = total.total()
-                self._sums.zero_() if sums is None else self._sums.copy_(sums)
-        return self._sums[0] if single else self._sums
-
-    def norms(
-        self,
-        X: torch.Tensor,
-        targets: tuple[torch.Tensor, ...],
-        rows: int = DEFAULT_ROWS,
-        persons: PersonRows | None = None,
-        watch: Callable[[list[torch.Tensor], torch.Tensor], None] | None = None,
-    ) -> torch.Tensor:
-        """Return the norms of the records' gradients.
-
-        See :meth:`skfairdp.engine.clipping.clippers.Clipper.norms`.
-        """
-        found = [X.new_zeros(0, dtype=torch.float64)]
-        with torch.inference_mode():
-            for block in self._blocks(X, targets, self._rows_of_block(rows), persons):
-                inputs, deltas, output = self._pass.sides(block.X, block.targets)
-                if watch is not None:
-                    watch([side[: block.n] for side in inputs + deltas], output[: block.n])
-                squares = self._squares_of(block.persons, inputs, deltas)
-                found.append(squares[: block.n if block.persons is None else None].sqrt_())
-            return torch.cat(found)
 
     def _rows_of_block(self, rows: int) -> int:
         return rows_within(rows, self._width, _BLOCK_ELEMENTS)
 
-    def _blocks(
-        self,
-        X: torch.Tensor,
-        targets: tuple[torch.Tensor, ...],
-        rows: int,
-        persons: PersonRows | None,
-    ) -> Iterator[_Block]:
-        """Cut rows into blocks of so many, or of whole persons, the last ones filled up."""
-        n = len(X)
-        if persons is not None:
-            largest = rows_for(persons.most, self._rows_of_block(PERSON_BLOCKS[-1]))
-            for part, units, own in persons.blocks(largest):
-                n = part.stop - part.start
-                size = person_block(n, largest)
-                of_block = tuple(fill(target[part], size) for target in targets)
-                yield _Block(fill(X[part], size), of_block, n, units, own)
-            return
-        X, targets = fill(X, rows), tuple(fill(target, rows) for target in targets)
-        if len(X) == rows:
-            yield _Block(X, targets, n)
-            return
-        for part in blocks(len(X), rows):
-            of_block = tuple(target[part] for target in targets)
-            yield _Block(X[part], of_block, min(rows, n - part.start), part)
+    def _person_blocks(self, most: int, rows: int) -> tuple[int, Callable[[int], int]]:
+        largest = rows_for(most, self._rows_of_block(PERSON_BLOCKS[-1]))
+        return largest, lambda n: person_block(n, largest)
 
-    def _sum_block(
+    def _in_turn(self, rows: int, persons: PersonRows | None) -> int:
+        return super()._in_turn(rows, persons) if persons is None else 1
+
+    def _of_block(self, block: Block) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+        """Return inputs and then upstream gradients of the layers, squared norms and outputs."""
+        with torch.inference_mode():
+            inputs, deltas, output = self._pass.sides(block.X, block.targets)
+            return [*inputs, *deltas], self._squares_of(block.persons, inputs, deltas), output
+
+    def _block_sums(
         self,
-        block: _Block,
+        sides: list[torch.Tensor],
+        squares: torch.Tensor,
         max_norm: float | torch.Tensor,
         weights: torch.Tensor,
-        outputs: list[torch.Tensor] | None,
-    ) -> None:
-        """Overwrite the buffer with the sums over a block, whose last rows may weigh nothing."""
-        inputs, deltas, output = self._pass.sides(block.X, block.targets)
-        if outputs is not None:
-            outputs.append(output[: block.n])
+        block: Block,
+    ) -> torch.Tensor:
+        # The first block overwrites what the last call returned.
+        if block.units.start or len(self._sums) != len(weights):
+            self._reserve(len(weights))
         persons = block.persons
-        squares = self._squares_of(persons, inputs, deltas)
-        factors, all_finite = clip_factors(squares, max_norm, self.margin)
-        coefficients = weights * factors
-        if persons is not None:
-            coefficients = persons.shares(coefficients, len(block.X))
-            factors = factors if all_finite else persons.shares(factors, len(block.X))
-        if not all_finite:
-            blank = (factors == 0).unsqueeze(1)
-            inputs = [a.masked_fill(blank, 0.0) for a in inputs]
-            deltas = [d.masked_fill(blank, 0.0) for d in deltas]
-        if len(coefficients) == 1:
-            self._weighted_sum(inputs, deltas, coefficients[0], self._views[0])
-            return
-        for row, views in zip(coefficients, self._views, strict=True):
-            member = row.nonzero().squeeze(1)  # micro-batches share no record
-            pick = _picker(member)
-            self._weighted_sum(
-                [pick(a) for a in inputs], [pick(d) for d in deltas], pick(row), views
-            )
+        with torch.inference_mode():
+            factors, all_finite = clip_factors(squares, max_norm, self.margin)
+            coefficients = weights * factors
+            if persons is not None:
+                coefficients = persons.shares(coefficients, len(block.X))
+                factors = factors if all_finite else persons.shares(factors, len(block.X))
+            if not all_finite:
+                blank = (factors == 0).unsqueeze(1)
+                sides = [side.masked_fill(blank, 0.0) for side in sides]
+            inputs, deltas = sides[: len(self._slots)], sides[len(self._slots) :]
+            if len(coefficients) == 1:
+                self._weighted_sum(inputs, deltas, coefficients[0], self._views[0])
+                return self._sums
+            for row, views in zip(coefficients, self._views, strict=True):
+                member = row.nonzero().squeeze(1)  # micro-batches share no record
+                pick = _picker(member)
+                self._weighted_sum(
+                    [pick(a) for a in inputs], [pick(d) for d in deltas], pick(row), views
+                )
+        return self._sums
 
     def _squares_of(
         self, persons: PersonRows | None, inputs: list[torch.Tensor], deltas: list[torch.Tensor]

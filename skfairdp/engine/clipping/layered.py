@@ -72,33 +72,25 @@ class LayeredClipper(FunctionalClipper):
         objective: Callable[..., torch.Tensor],
     ) -> None:
         super().__init__(module, flat, objective)
-        self._any = FunctionalClipper(module, flat, objective)
         self._layers = layers
         self._trained = {slot.name for slot in flat.layout}
         self._image_shape = module.image_shape if type(module) is SmallCNN else None
 
-    def take_one_by_one(self) -> None:
-        """Send records through the module one by one from now on, each in a batch of one."""
-        super().take_one_by_one()
-        self._any.take_one_by_one()
-
-    def serving(self, X: torch.Tensor) -> FunctionalClipper:
-        """Return the clipper that would sum gradients of such rows now."""
-        dropout = any(type(x) is nn.Dropout and x.training and x.p > 0 for _, x in self._layers)
-        return self._any if dropout or self.one_by_one else self
+    def accepts(self, X: torch.Tensor) -> bool:
+        """Tell whether no layer draws."""
+        drawing = (type(x) is nn.Dropout and x.training and x.p > 0 for _, x in self._layers)
+        return not any(drawing)
 
     def _gradients(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
-        if self.serving(X) is self._any:
-            return self._any._gradients(X, targets)
         if self._image_shape is not None:
             X = X.reshape(-1, *self._image_shape)
         with torch.enable_grad():
             value, trained = X, []
             for name, layer in self._layers:
                 if type(layer) is nn.Linear and value.dim() != 2:
-                    return self._any._gradients(X, targets)
+                    return super()._gradients(X, targets)
                 if not any(True for _ in layer.parameters(recurse=False)):
                     value = layer(value)
                     continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -44,33 +45,25 @@ _REFUSALS = (
 _IN_PLACE = ("vmap: inplace", "doesn't match the broadcast shape")
 
 
+@dataclass(eq=False)
 class RecordGradients:
-    """Each parameter's gradients of single records.
+    """Each parameter's gradients of single records; `module` and others as of a clipper."""
 
-    `module`, `flat`, `objective`: as of a clipper. `one_by_one`: whether records go through the
-    module in batches of one.
-    """
+    module: nn.Module
+    flat: FlatParameters
+    objective: Callable[..., torch.Tensor]
+    one_by_one: bool  # Whether records go through the module in batches of one
 
-    def __init__(
-        self,
-        module: nn.Module,
-        flat: FlatParameters,
-        objective: Callable[..., torch.Tensor],
-        one_by_one: bool,
-    ) -> None:
-        self._module = module
-        self._objective = objective
-        self._layout = flat.layout
-        self._places = _places(module, flat)
-        self.one_by_one = one_by_one
+    def __post_init__(self) -> None:
+        self._places = _places(self.module, self.flat)
 
     def of(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Return each parameter's per-record gradients, (B, *shape), and the outputs."""
-        module, objective = self._module, self._objective
+        module, objective = self.module, self.objective
         parameters = dict(module.named_parameters())
-        trained = {slot.name: parameters[slot.name].detach() for slot in self._layout}
+        trained = {slot.name: parameters[slot.name].detach() for slot in self.flat.layout}
         buffers = dict(module.named_buffers())
 
         def loss(
@@ -115,7 +108,7 @@ class RecordGradients:
                 raise ValueError(f"The module {type(module).__name__} {_DRAWS}")
             gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}
             outputs = torch.stack([output for _, output in each])
-        return [gradients[slot.name].detach() for slot in self._layout], outputs.detach()
+        return [gradients[slot.name].detach() for slot in self.flat.layout], outputs.detach()
 
 
 def _keeps_state(module: nn.Module, X: torch.Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -11,26 +12,14 @@ from skfairdp.engine.exact_products import parts_of, product
 from skfairdp.engine.objectives import Objective, check_losses
 
 
+@dataclass(frozen=True)
 class StackPass:
-    """A pass forth and back through a stack, as far down as the first trained layer.
+    """A pass forth and back through a stack, as far down as the first trained layer."""
 
-    `objective`: ``objective(output, *targets)`` returns the per-record losses, shape (B,).
-    `dtype`: what the module computes in. `first`: number of the first trained layer.
-    """
-
-    def __init__(
-        self,
-        stack: LinearStack,
-        objective: Callable[..., torch.Tensor],
-        dtype: torch.dtype,
-        first: int,
-    ) -> None:
-        self._stack = stack
-        self._objective = objective
-        self._dtype = dtype
-        self._first = first
-        # Parameters, not tensors: an optimizer may move what they point to.
-        self._parameters = [(layer.weight, layer.bias) for layer in stack.linears]
+    stack: LinearStack
+    objective: Callable[..., torch.Tensor]  # Per-record losses (B,) of outputs and targets
+    dtype: torch.dtype  # What the module computes in
+    first: int  # Number of the first trained layer
 
     def sides(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
@@ -38,7 +27,7 @@ class StackPass:
         """Return inputs and upstream gradients of the trained layers, and the module's output."""
         inputs, saved, output = self._forward(X)
         deltas = self._backward(self._output_gradient(output, targets), saved)
-        for layer in self._stack.tail:
+        for layer in self.stack.tail:
             output = layer(output)
         return inputs, deltas, output
 
@@ -46,19 +35,19 @@ class StackPass:
         self, X: torch.Tensor
     ) -> tuple[list[torch.Tensor], list[list[torch.Tensor]], torch.Tensor]:
         """Return the inputs of the trained layers, what backward needs, the output."""
-        stack = self._stack
+        stack = self.stack
         value = X.flatten(1) if stack.flattens else X
         if stack.before:
             value = value.clone()
             for activation in stack.before:
                 value = activation.forward(value)
         inputs, saved = [], []
-        for index, (weight, bias) in enumerate(self._parameters):
+        for index, layer in enumerate(stack.linears):
             rows = parts_of(value, 1)
-            if index >= self._first:
+            if index >= self.first:
                 inputs.append(_whole(rows))
-            exact = product(rows, [part.t() for part in parts_of(weight, 1)])
-            value = (exact if bias is None else exact.add_(bias)).to(self._dtype)
+            exact = product(rows, [part.t() for part in parts_of(layer.weight, 1)])
+            value = (exact if layer.bias is None else exact.add_(layer.bias)).to(self.dtype)
             kept = []
             for position, activation in enumerate(stack.between[index]):
                 before = value
@@ -74,30 +63,30 @@ class StackPass:
         self, output: torch.Tensor, targets: tuple[torch.Tensor, ...]
     ) -> torch.Tensor:
         """Return d loss_i / d z_i at the last linear layer, shape (B, K)."""
-        if isinstance(self._objective, Objective) and not self._stack.tail:
-            gradient = self._objective.gradient(output, *targets)
+        if isinstance(self.objective, Objective) and not self.stack.tail:
+            gradient = self.objective.gradient(output, *targets)
             if gradient is not None:
                 return gradient
         with torch.inference_mode(False), torch.enable_grad():
             leaf = output.clone().requires_grad_()
             value = leaf
-            for layer in self._stack.tail:
+            for layer in self.stack.tail:
                 value = layer(value)
-            losses = self._objective(value, *(target.clone() for target in targets))
+            losses = self.objective(value, *(target.clone() for target in targets))
             check_losses(losses, output.shape[:1])
             return torch.autograd.grad(losses.sum(), leaf)[0]
 
     def _backward(self, delta: torch.Tensor, saved: list[list[torch.Tensor]]) -> list[torch.Tensor]:
         """Return the upstream gradients of the trained layers, first layer first."""
         deltas = []
-        for index in range(len(self._parameters) - 1, self._first - 1, -1):
-            if index == self._first:
+        for index in range(len(self.stack.linears) - 1, self.first - 1, -1):
+            if index == self.first:
                 deltas.append(delta.double())
                 break
             rows = parts_of(delta, 1)
             deltas.append(_whole(rows))
-            delta = product(rows, parts_of(self._parameters[index][0], 0)).to(self._dtype)
-            steps = zip(self._stack.between[index - 1], saved[index - 1], strict=True)
+            delta = product(rows, parts_of(self.stack.linears[index].weight, 0)).to(self.dtype)
+            steps = zip(self.stack.between[index - 1], saved[index - 1], strict=True)
             for activation, kept in reversed(list(steps)):
                 delta = activation.backward(delta, kept)
         return deltas[::-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from skfairdp.engine.objectives import Objective
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective, SoftCosts, hard_histogram
-from skfairdp.inprocessing.rates.training import DualAscent, Lagrangian
+from skfairdp.inprocessing.rates.training import Lagrangian
 
 
 class LossOrRates(SoftCosts, ConstrainedObjective):
@@ -42,6 +44,7 @@ class LossOrRates(SoftCosts, ConstrainedObjective):
         return torch.where(public, loss, gradient)
 
 
+@dataclass(eq=False)
 class BlockLagrangian(Lagrangian):
     """A Lagrangian split into one block a group, as attribute privacy wants it.
 
@@ -57,20 +60,12 @@ class BlockLagrangian(Lagrangian):
     its group's block: those of one record differ by at most 1.
     """
 
-    def __init__(
-        self,
-        constraints: RateConstraints,
-        dual: DualAscent,
-        *,
-        memory: float,
-        noise_std: float,
-        loss_rows: PublicFeatures,
-        loss_batch: int,
-    ) -> None:
-        super().__init__(constraints, dual, memory=memory, noise_std=noise_std)
-        self.loss_rows = loss_rows
-        self.loss_batch = loss_batch
-        self.cell_weights = np.zeros(constraints.shape[0])
+    loss_rows: PublicFeatures
+    loss_batch: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.cell_weights = np.zeros(self.constraints.shape[0])
 
     def observe(self, histogram: NDArray[np.float64]) -> None:
         """Take in a released histogram, in shares of a batch."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,8 @@ from torch import Tensor
 from skfairdp.assumptions import DECLINING
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
-from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
-from skfairdp.inprocessing.attribute.plan import GRADIENT, TABLE, dual_segments
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
@@ -23,9 +23,10 @@ from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size
+from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
 _RELATION = "change-attribute"
+GRADIENT, TABLE = "gradients of rates", "table of predictions"
 
 
 class LagrangianDualClassifier(ConstrainedClassifier):
@@ -146,11 +147,10 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         "warmup_epochs": (Number(0, integer=True),),
     }
     _unit = ATTRIBUTE
+    _auto_batch = 1024, 8
 
     def _also_assumed(self) -> tuple[str, ...]:
         return (DECLINING,)
-
-    # -- rows, groups and plan --------------------------------------------------------
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         groups = groups_of_training(sensitive_features, n, self.groups, on_missing="drop")
@@ -169,22 +169,29 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         return Sizes(groups.labels, (n,), _RELATION)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        n = sizes.total
-        segments = dual_segments(
-            len(sizes.cells),
-            n,
-            noise_multiplier,
-            batch=_size(self.batch_size, n, 1024),
-            loss_batch=self._loss_batch(n),
-            max_norms=(float(self.max_grad_norm), float(self.max_constraint_norm)),
-            share=float(self.histogram_share),
-            warmup_epochs=int(self.warmup_epochs),
-            max_epochs=int(self.max_epochs),
-            by_steps=self.dual == "steps",
-        )
-        return sizes.plan(*segments, delta=self.delta)
+        n, n_cells = sizes.total, len(sizes.cells)
+        batch, share = self._batch_size(n), float(self.histogram_share)
+        clip, bound = float(self.max_grad_norm), float(self.max_constraint_norm)
 
-    # -- training ---------------------------------------------------------------------
+        def segment(steps: int, size: int, *blocks: tuple[str, float, float]) -> Segment:
+            # Every group's sum is released by itself, in shares of the whole batch.
+            shares = ((name, norm, std / size) for name, norm, std in blocks)
+            whole = sizes.whole(*shares, weights=(1.0 / size,) * n_cells, steps=steps)
+            rates, expected = (size / n,) * n_cells, (size / n_cells,) * n_cells
+            return replace(whole, rates=rates, expected_sizes=expected)
+
+        gradient = (GRADIENT, clip, noise_multiplier * clip / math.sqrt(1.0 - share**2))
+        of_table = noise_multiplier * bound / share
+        steps = steps_for(int(self.max_epochs), n, batch)
+        first = segment(steps_for(int(self.warmup_epochs), n, self._loss_batch(n)), batch)
+        if self.dual == "steps":
+            noisy = [segment(steps, batch, gradient, (TABLE, bound, of_table))]
+        else:
+            # One table of all rows instead of those of an epoch's batches, at their price.
+            table = (TABLE, bound, of_table * math.sqrt(n / batch))
+            of_epoch = segment(steps // int(self.max_epochs), batch, gradient)
+            noisy = [segment(1, n, table), of_epoch] * int(self.max_epochs)
+        return sizes.plan(first, *noisy, delta=self.delta)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         assert groups is not None
@@ -196,18 +203,12 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
         return labels, label_cells(labels, groups, self.classes)
 
-    def _loss_rows(self, run: Run) -> PublicFeatures:
-        loss = objective_for(run.prepared.criterion)
-        clipper = make_clipper(run.prepared.module, run.prepared.flat, loss)
-        assert isinstance(run.objective, LossOrRates)
-        return run.release.public_rows(clipper, (run.objective.nobody,))
-
     def _rows_beside(self, n: int) -> int:
         return self._loss_batch(n)
 
     def _loss_batch(self, n: int) -> int:
         if self.loss_batch_size == "auto":
-            return -(-_size(self.batch_size, n, 1024) // 4)
+            return -(-self._batch_size(n) // 4)
         return expected_batch_size(self.loss_batch_size, n)
 
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
@@ -217,12 +218,14 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             penalty=float(self.penalty),
             limit=float(self.max_multiplier),
         )
-        by_steps = self.dual == "steps"
-        rows = self._loss_rows(run)
+        loss = objective_for(run.prepared.criterion)
+        clipper = make_clipper(run.prepared.module, run.prepared.flat, loss)
+        assert isinstance(run.objective, LossOrRates)
+        rows = run.release.public_rows(clipper, (run.objective.nobody,))
         return BlockLagrangian(
             constraints,
             dual,
-            memory=float(self.memory) if by_steps else 0.0,
+            memory=float(self.memory) if self.dual == "steps" else 0.0,
             noise_std=run.plan.segments[1].blocks[-1].noise_std,
             loss_rows=rows,
             loss_batch=self._loss_batch(len(rows)),
@@ -249,10 +252,3 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             return apart + release.gradient(segment, **options), None
         gradient, histogram = release.gradient_and_statistic(segment, table, **options)
         return apart + gradient, histogram
-
-
-def _size(batch_size: int | str, n: int, largest: int) -> int:
-    """Expected batch size; "auto" is an eighth of the rows, up to `largest`."""
-    if batch_size == "auto":
-        return min(largest, -(-n // 8))
-    return expected_batch_size(batch_size, n)

@@ -13,19 +13,30 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from skfairdp import assumptions
 from skfairdp.base import PrivateClassifier
-from skfairdp.engine.keyed_draws import row_uniforms
+from skfairdp.documentation import completed_by
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_training
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.attribute.group_estimates import estimated_joint, even_decisions
-from skfairdp.inprocessing.attribute.local_guarantee import local_guarantee
 from skfairdp.inprocessing.attribute.reduction import MOMENTS, positive_votes, reduced
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, Choice, Number, check_parameters
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import row_uniforms
 from skfairdp.rows import check_features, check_rows
+
+_KIND: Any = {"adjacency": "change-attribute", "protects": "sensitive_features"}
+# What happens to the group of a person who is predicted.
+_LATER = {
+    "none": "predictions need no group",
+    "randomized": "the group of a person who is predicted is randomised as well, and "
+    "costs that person epsilon at each prediction",
+    "raw": "the group of a person who is predicted is used as it is: nothing protects it",
+}
 
 
 class RandomizedAttributeClassifier(PrivateClassifier):
@@ -158,26 +169,20 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         "epsilon": (Number(1e-4, finite=False),),
         "notion": (Choice(tuple(MOMENTS)),),
         "tolerance": (Number(0.0, 1.0, high_open=True),),
-        "group_at_predict": (Choice(("none", "randomized", "raw")),),
+        "group_at_predict": (Choice(tuple(_LATER)),),
         "max_iter": (COUNT,),
     }
-    _released: ClassVar = (
-        "classes_",
-        "decision_rates_",
-        "difference_bound_",
-        "feature_names_in_",
-        "group_use_",
-        "groups_",
-        "key_",
-        "n_features_in_",
-        "n_iter_",
-        "predictors_",
-        "privacy_",
-        "response_",
-        "weights_",
-    )
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    decision_rates_: NDArray[np.float64] | None = field(init=False)
+    difference_bound_: float = field(init=False)
+    group_use_: str = field(init=False)
+    key_: bytes = field(init=False)
+    n_iter_: int = field(init=False)
+    predictors_: list[Any] = field(init=False)
+    response_: RandomizedResponse = field(init=False)
+    weights_: NDArray[np.float64] = field(init=False)
 
     def _default_of(self, name: str) -> Any:
         """Classifier that stands behind None."""
@@ -191,14 +196,12 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         seed, noise = self._randomness()
         groups = self._encode_groups(sensitive_features, len(X))
         response = RandomizedResponse(float(self.epsilon), len(groups.labels))
-        stated = local_guarantee(
-            response, noise, self.group_at_predict, declared=self.groups is not None
-        )
+        stated = self._guarantee(response, noise)
         self._charge(stated)  # before an attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
         reports = response.report(groups.codes, noise)
         first, second = self._parts(len(X), seed)
-        mixture = reduced(
+        self.predictors_, self.weights_, self.difference_bound_, self.n_iter_ = reduced(
             base,
             X[first],
             labels[first],
@@ -208,21 +211,20 @@ class RandomizedAttributeClassifier(PrivateClassifier):
             tolerance=float(self.tolerance),
             max_iter=int(self.max_iter),
         )
-        decision_rates = None
+        self.decision_rates_ = None
         if self.group_at_predict != "none":
-            scores = positive_votes(mixture.predictors, mixture.weights, X[second])
-            decision_rates = self._revise(scores, labels[second], reports[second], response)
+            scores = positive_votes(self.predictors_, self.weights_, X[second])
+            joint = estimated_joint(scores, labels[second], reports[second], response)
+            raw = self.group_at_predict == "raw"
+            seen = np.eye(response.n_values) if raw else response.matrix
+            strata = get_notion(self.notion).strata((0, 1))
+            self.decision_rates_ = even_decisions(joint, strata, float(self.tolerance), seen)
         self.classes_ = classes
-        self.decision_rates_ = decision_rates
-        self.difference_bound_ = mixture.bound
         self.group_use_ = self.group_at_predict
         self.groups_ = groups.labels
         self.key_ = noise.key()
-        self.n_iter_ = mixture.n_iter
-        self.predictors_ = mixture.predictors
         self.privacy_ = stated
         self.response_ = response
-        self.weights_ = mixture.weights
 
     def _base(self) -> Any:
         base = self._default_of("estimator") if self.estimator is None else clone(self.estimator)
@@ -248,26 +250,37 @@ class RandomizedAttributeClassifier(PrivateClassifier):
             )
         return groups
 
+    def _guarantee(
+        self, response: RandomizedResponse, noise: NoiseSource
+    ) -> PrivacyGuarantee | None:
+        if math.isinf(response.epsilon):
+            return None
+        if noise.reproducible:
+            seed = assumptions.seed_known("the randomised response", "undo it")
+            return PrivacyGuarantee.void(seed, **_KIND)
+        (groups_known,) = assumptions.closed_sets(groups=self.groups is not None)
+        attacker = assumptions.ATTACKER
+        return PrivacyGuarantee(
+            epsilon=response.spent,
+            delta=0.0,
+            **_KIND,
+            accountant="pure: k-ary randomised response, exact in integers",
+            assumptions=(
+                assumptions.RANDOMIZED_FIRST,
+                f"{groups_known}; {assumptions.OTHERS_PUBLIC}",
+                assumptions.RANDOMNESS.format(name=noise.name, attacker=attacker),
+                assumptions.ASKED_ANEW,
+                _LATER[self.group_at_predict],
+                assumptions.VALIDATION,
+            ),
+        )
+
     def _parts(self, n: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Rows of the first and of the second step; positions and a seed alone decide."""
         if self.group_at_predict == "none":
             return np.arange(n), np.arange(0)
         order = np.random.default_rng(seed).permutation(n)
         return order[: n // 2], order[n // 2 :]
-
-    def _revise(
-        self,
-        scores: NDArray[np.float64],
-        labels: NDArray[np.int64],
-        reports: NDArray[np.int64],
-        response: RandomizedResponse,
-    ) -> NDArray[np.float64]:
-        """Step 2: decisions by prediction and group, from the estimated true joint law."""
-        joint = estimated_joint(scores, labels, reports, response)
-        raw = self.group_at_predict == "raw"
-        seen = np.eye(response.n_values) if raw else response.matrix
-        strata = get_notion(self.notion).strata((0, 1))
-        return even_decisions(joint, strata, float(self.tolerance), seen)
 
     def predict_proba(
         self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -299,15 +312,9 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         scores = self._scores(X, sensitive_features)
         return np.stack([1.0 - scores, scores], axis=1)
 
+    @completed_by(predict_proba)
     def predict(self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None) -> NDArray[Any]:
         """Draw the class of each row from the mixture.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-        sensitive_features : array-like, Series or DataFrame, optional
-            Groups of the rows, as in `predict_proba`.
 
         Returns
         -------

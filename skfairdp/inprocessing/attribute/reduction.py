@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,16 +36,6 @@ _LABELS_APART: dict[str, tuple[tuple[int, ...], ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Mixture:
-    """What the first step comes to."""
-
-    predictors: list[Any]
-    weights: NDArray[np.float64]
-    bound: float
-    n_iter: int
-
-
 def reduced(
     base: Any,
     X: NDArray[Any],
@@ -57,8 +46,11 @@ def reduced(
     notion: str,
     tolerance: float,
     max_iter: int,
-) -> Mixture:
-    """Exponentiated gradient on the answers `reports`, with a bound made for them."""
+) -> tuple[list[Any], NDArray[np.float64], float, int]:
+    """Exponentiated gradient on the answers `reports`, with a bound made for them.
+
+    Result: predictors of the mixture, their weights, the bound, and the number of iterations.
+    """
     counts = np.zeros((2, response.n_values))
     np.add.at(counts, (labels, reports), 1.0)
     bound = min(
@@ -75,7 +67,7 @@ def reduced(
     chosen = reduction.weights_[reduction.weights_ > 0.0]
     predictors = [reduction.predictors_[i] for i in chosen.index]
     weights = chosen.to_numpy(dtype=np.float64)
-    return Mixture(predictors, weights / weights.sum(), bound, int(reduction.last_iter_) + 1)
+    return predictors, weights / weights.sum(), bound, int(reduction.last_iter_) + 1
 
 
 def positive_votes(

@@ -41,15 +41,6 @@ class PathClassifier(GradientClassifier):
     A mechanism trains the net, and sets `decided_`, `direction_`, `changed_` and `improved_`.
     """
 
-    _released = (
-        *GradientClassifier._released,
-        "decided_",
-        "direction_",
-        "changed_",
-        "improved_",
-        "multiplier_",
-        "kept_tolerance_",
-    )
     _multiclass = False
 
     notion: str
@@ -58,6 +49,8 @@ class PathClassifier(GradientClassifier):
     direction_: Floats = field(init=False)
     changed_: Floats = field(init=False)
     improved_: Floats = field(init=False)
+    multiplier_: float = field(init=False)
+    kept_tolerance_: float = field(init=False)
 
     @property
     def _rates(self) -> Rates:

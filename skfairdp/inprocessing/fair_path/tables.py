@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -48,6 +49,7 @@ def plan_tables(
     return segments
 
 
+@dataclass(eq=False, repr=False)
 class Tables:
     """Releases the tables of one fit, by the segments of its plan.
 
@@ -56,28 +58,25 @@ class Tables:
     labels are public. All groups together then are too, and noise is on their differences alone.
     """
 
-    def __init__(
-        self,
-        release: NoisyRelease,
-        chances: Chances,
-        rates: Rates,
-        notion: str,
-        n_groups: int,
-        public: PublicFeatures | None = None,
-    ) -> None:
-        self._release = release
-        self._chances = chances
-        self._rates = rates
-        self._notion = notion
-        self._n_groups = n_groups
-        self._planned = planned(release.meter.plan)
-        # Chances of the rows, which stay as they are: computed once, and kept by no one else.
-        self._known = None if public is None else public.outputs(chances).cpu().numpy()
-        self._labels = None if public is None else public.labels.long().cpu().numpy()
+    release: NoisyRelease
+    chances: Chances
+    rates: Rates
+    notion: str
+    n_groups: int
+    public: PublicFeatures | None = None
+
+    def __post_init__(self) -> None:
+        self._planned = planned(self.release.meter.plan)
+        self._known: Floats | None = None
+        self._labels: Codes | None = None
+        if self.public is not None:
+            # Chances of the rows, which stay as they are: computed once, and kept by no one else.
+            self._known = self.public.outputs(self.chances).cpu().numpy()
+            self._labels = self.public.labels.long().cpu().numpy()
 
     def decided(self) -> Floats:
         """Release how many of each (group, label) are selected without a constraint, or not."""
-        return self._count("decisions", np.zeros((self._n_groups, 2)))
+        return self._count("decisions", np.zeros((self.n_groups, 2)))
 
     def adjusted(self, direction: Floats) -> Floats:
         """Release the same at the multiplier 1 of a direction."""
@@ -94,12 +93,12 @@ class Tables:
         direction is the mean of the second half of the steps.
         """
         segment = self._planned.get("ascent")
-        constraints = RateConstraints(self._notion, (0, 1), self._n_groups, 0.5 * tolerance)
+        constraints = RateConstraints(self.notion, (0, 1), self.n_groups, 0.5 * tolerance)
         factors = np.arange(1.0, _ASCENT_STEPS + 2.0) ** -0.7
         aims = constraints.tolerances
         if segment is None:
             n, std, look = max(float(decided.sum()), 1.0), 0.0, self._expected(decided)
-            decided = look(np.zeros((self._n_groups, 2)))
+            decided = look(np.zeros((self.n_groups, 2)))
             masses = np.maximum(constraints.masses(decided), 1.0)
             gaps = constraints.gaps_of(constraints.successes(decided) / masses, masses)
             aims = np.minimum(aims, 0.5 * np.abs(gaps).max())
@@ -118,8 +117,8 @@ class Tables:
 
     def along(self, direction: Floats) -> tuple[Floats, Floats]:
         """Release how successes and right decisions change along the path of a direction."""
-        weights = self._rates.selected.sum(axis=0)
-        rate_of = np.abs(self._rates.selected).argmax(axis=0)
+        weights = self.rates.selected.sum(axis=0)
+        rate_of = np.abs(self.rates.selected).argmax(axis=0)
         found: list[tuple[Floats, Signed]] = []
         multipliers = MULTIPLIERS if self._labels is None else AROUND_ONE
         of_side = len(multipliers) // 2
@@ -133,7 +132,7 @@ class Tables:
         def successes(told: Floats, groups: Codes, labels: Codes) -> Signed:
             places, changes = flipped(told)
             side, place = np.divmod(places, of_side)
-            entries = ((side * len(self._rates.names) + rate_of[labels]) * self._n_groups) + groups
+            entries = ((side * len(self.rates.names) + rate_of[labels]) * self.n_groups) + groups
             signs = changes * weights[labels].astype(np.int64)
             return np.where(places < 0, -1, entries * of_side + place), signs
 
@@ -141,15 +140,13 @@ class Tables:
             places, changes = flipped(told)
             return places, changes * (2 * labels - 1)
 
-        changed = self._table(
-            "path", successes, (2, len(self._rates.names), self._n_groups, of_side)
-        )
+        changed = self._table("path", successes, (2, len(self.rates.names), self.n_groups, of_side))
         return changed, self._table("accuracy", right, (2, 1, of_side))[:, 0]
 
     def _frozen(self, rows: Rows) -> Floats:
         """Chances of the rows, which stay as they are: kept, here alone, of rows in memory."""
         if self._known is None or rows.stored is not None:
-            self._known = outputs_by_row(self._chances, rows.X).cpu().numpy()
+            self._known = outputs_by_row(self.chances, rows.X).cpu().numpy()
         return self._known
 
     def _count(self, name: str, costs: Floats) -> Floats:
@@ -157,9 +154,9 @@ class Tables:
 
         def entries(told: Floats, groups: Codes, labels: Codes) -> Signed:
             selected = told[:, 0] > weighted(costs, told)
-            return (labels * 2 + selected) * self._n_groups + groups, np.ones_like(labels)
+            return (labels * 2 + selected) * self.n_groups + groups, np.ones_like(labels)
 
-        return self._table(name, entries, (2, 2, self._n_groups, 1))[..., 0].transpose(2, 0, 1)
+        return self._table(name, entries, (2, 2, self.n_groups, 1))[..., 0].transpose(2, 0, 1)
 
     def _table(
         self, name: str, assign: Callable[[Floats, Codes, Codes], Signed], shape: tuple[int, ...]
@@ -171,7 +168,7 @@ class Tables:
             return assign(self._frozen(rows), groups, labels)
 
         if self._labels is None:
-            return self._release.prefix_sums(self._planned[name], of_rows, shape)[0]
+            return self.release.prefix_sums(self._planned[name], of_rows, shape)[0]
         assert self._known is not None
         entries, signs = assign(self._known, np.zeros_like(self._labels), self._labels)
         together, within = np.zeros(shape), entries >= 0
@@ -179,7 +176,7 @@ class Tables:
         total = together.cumsum(axis=-1).sum(axis=-2, keepdims=True)
         if name not in self._planned:
             return np.asarray(total)
-        sums = self._release.prefix_sums(self._planned[name], of_rows, shape)[0]
+        sums = self.release.prefix_sums(self._planned[name], of_rows, shape)[0]
         return np.asarray(sums + (total - sums.sum(axis=-2, keepdims=True)) / shape[-2])
 
     def _expected(self, decided: Floats) -> Callable[[Floats], Floats]:
@@ -190,7 +187,7 @@ class Tables:
         assert self._known is not None
         assert self._labels is not None
         told, labels = self._known, self._labels
-        joint = told[:, 1:].reshape(len(told), self._n_groups, 2)
+        joint = told[:, 1:].reshape(len(told), self.n_groups, 2)
         own = np.take_along_axis(joint, labels[:, None, None], axis=2)[..., 0].T
         own /= np.maximum(own.sum(axis=0), np.finfo(float).tiny)
 
@@ -199,7 +196,7 @@ class Tables:
             counts = [np.bincount(cells, chance, minlength=4) for chance in own]
             return np.reshape(counts, decided.shape)
 
-        factors = np.maximum(decided, 0.0) / np.maximum(at(np.zeros((self._n_groups, 2))), 1.0)
+        factors = np.maximum(decided, 0.0) / np.maximum(at(np.zeros((self.n_groups, 2))), 1.0)
         own *= factors[:, labels, (told[:, 0] > 0.0).astype(int)]
         return at
 

@@ -142,9 +142,9 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         "check_epsilon": (POSITIVE,),
     }
     _in_parts = True
-    _released = (*EnsembleClassifier._released, "last_step_", "released_gaps_")
 
     last_step_: dict[str, Any] = field(init=False)
+    released_gaps_: tuple[float, ...] = field(init=False)
 
     def _check_settings(self) -> None:
         super()._check_settings()

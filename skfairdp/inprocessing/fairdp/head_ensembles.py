@@ -14,9 +14,9 @@ from torch import nn
 from skfairdp.datasets.stored_rows import in_chunks
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.inference import features_and_output
-from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.parameters import NONE, POSITIVE, PROBABILITY, Choice
+from skfairdp.privacy.streams import row_uniforms
 
 
 def logit(probability: float) -> float:
@@ -50,7 +50,6 @@ class EnsembleClassifier(GradientClassifier):
         "smoothing": (POSITIVE, NONE),
         "threshold": (PROBABILITY,),
     }
-    _released = (*GradientClassifier._released, "head_name_", "heads_", "key_")
 
     heads_: np.ndarray = field(init=False)
     head_name_: str = field(init=False)

@@ -132,7 +132,6 @@ class FunctionalMechanismClassifier(SizedByGroup):
         "repair": (Choice(("floor", "trim", "ridge")),),
         "repair_strength": (Number(0.0),),
     }
-    _released = (*SizedByGroup._released, "group_thetas_", "rows_", "theta_")
 
     group_thetas_: np.ndarray | None = field(init=False)
     plan_: Plan = field(init=False)

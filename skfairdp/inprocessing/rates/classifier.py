@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -115,7 +115,6 @@ default="linear"
     _in_parts = True
     _auto_batch = 1024, 16
     _needs_groups = "rates are compared between groups"
-    _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "released_gaps_")
 
     released_gaps_: np.ndarray = field(init=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ _SMALLEST_SCALE = 1e-3  # gaps below a tenth of a percent do not speed the multi
 NOTION = Kind((str, Notion), "a notion or its name")
 
 
+@dataclass(eq=False)
 class DualAscent:
     """Multipliers of two-sided constraints, by ascent on an augmented Lagrangian.
 
@@ -31,31 +32,33 @@ class DualAscent:
     force adds `penalty` times the present violation, which damps the swings.
     """
 
-    def __init__(self, tolerances: Floats, *, rate: float, penalty: float, limit: float) -> None:
-        self._tolerances = tolerances
-        self._rate = rate
-        self._penalty = penalty
-        self._limit = limit
-        self._sides = np.zeros((2, len(tolerances)))
+    tolerances: Floats
+    rate: float
+    penalty: float
+    limit: float
+
+    def __post_init__(self) -> None:
+        self._sides = np.zeros((2, len(self.tolerances)))
 
     def update(self, gaps: Floats, noise_std: Floats) -> Floats:
         """Take one step and return the signed multipliers in force.
 
         `gaps`: signed, released. `noise_std`: of the privacy noise in each of them.
         """
-        return self._step(gaps, self._tolerances, self._rate)
+        return self._step(gaps, self.tolerances, self.rate)
 
     def _step(self, gaps: Floats, tolerances: Floats, rate: float) -> Floats:
         excess = np.array((gaps, -gaps))
         excess -= tolerances
         self._sides = self._limited(self._sides + rate * excess)
-        upper, lower = self._limited(self._sides + self._penalty * excess)
+        upper, lower = self._limited(self._sides + self.penalty * excess)
         return np.asarray(upper - lower)
 
     def _limited(self, values: Floats) -> Floats:
-        return np.minimum(np.maximum(values, 0.0), self._limit)
+        return np.minimum(np.maximum(values, 0.0), self.limit)
 
 
+@dataclass(eq=False)
 class ScaledAscent(DualAscent):
     """Dual ascent whose steps do not depend on how large gaps and noise happen to be.
 
@@ -67,29 +70,23 @@ class ScaledAscent(DualAscent):
     adds to the one in force, for a violation as large as its scale. `factors`: on `rate`, by step.
     """
 
-    def __init__(
-        self,
-        tolerances: Floats,
-        *,
-        rate: float,
-        penalty: float,
-        limit: float,
-        factors: Sequence[float] | Floats,
-    ) -> None:
-        super().__init__(tolerances, rate=rate, penalty=penalty, limit=limit)
-        self._factors = factors
-        self._least = np.maximum(tolerances, _SMALLEST_SCALE)
+    factors: Sequence[float] | Floats
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._least = np.maximum(self.tolerances, _SMALLEST_SCALE)
         self._count = 0
-        self._mean_square = np.zeros(len(tolerances))
+        self._mean_square = np.zeros(len(self.tolerances))
 
     def update(self, gaps: Floats, noise_std: Floats) -> Floats:
-        rate = self._rate * self._factors[self._count]
+        rate = self.rate * self.factors[self._count]
         self._count += 1
         self._mean_square += (gaps**2 - self._mean_square) / self._count
         scale = np.maximum(np.sqrt(self._mean_square), np.maximum(3.0 * noise_std, self._least))
-        return self._step(gaps / scale, self._tolerances / scale, rate)
+        return self._step(gaps / scale, self.tolerances / scale, rate)
 
 
+@dataclass(eq=False)
 class Lagrangian:
     """What is known of the constraints while a model is trained, all of it released.
 
@@ -103,18 +100,17 @@ class Lagrangian:
     histogram. `coefficients`: see `RateConstraints.coefficients_of`.
     """
 
-    def __init__(
-        self, constraints: RateConstraints, dual: DualAscent, *, memory: float, noise_std: float
-    ) -> None:
-        self.constraints = constraints
+    constraints: RateConstraints
+    dual: DualAscent
+    memory: float
+    noise_std: float
+
+    def __post_init__(self) -> None:
+        constraints = self.constraints
         self.masses = constraints.masses(np.zeros(constraints.shape))
         self.rates = np.zeros_like(self.masses)
-        self.gaps = np.zeros(len(constraints))
-        self.multipliers = np.zeros(len(constraints))
+        self.gaps = self.multipliers = np.zeros(len(constraints))
         self.coefficients = np.zeros(constraints.shape)
-        self._dual = dual
-        self._memory = memory
-        self._noise_std = noise_std
         self._entries = constraints.shape[1] * constraints.shape[2]  # of one group
         self._count = 0
 
@@ -124,14 +120,14 @@ class Lagrangian:
         masses = constraints.masses(histogram)
         self._count += 1
         self.masses += (masses - self.masses) / self._count
-        floor = 3.0 * self._noise_std * math.sqrt(self._entries / self._count)
+        floor = 3.0 * self.noise_std * math.sqrt(self._entries / self._count)
         known = np.maximum(self.masses, max(floor, TINY))
-        step = max(1.0 - self._memory, 1.0 / self._count)
+        step = max(1.0 - self.memory, 1.0 / self._count)
         surprise = (constraints.successes(histogram) - self.rates * masses) / known
         self.rates = np.minimum(np.maximum(self.rates + step * surprise, 0.0), 1.0)
         self.gaps = constraints.gaps_of(self.rates, self.masses, floor=floor)
-        of_rates = self._noise_std * math.sqrt(step / (2.0 - step)) / known
-        self.multipliers = self._dual.update(self.gaps, constraints.spread_of(of_rates))
+        of_rates = self.noise_std * math.sqrt(step / (2.0 - step)) / known
+        self.multipliers = self.dual.update(self.gaps, constraints.spread_of(of_rates))
         self.coefficients = constraints.coefficients_of(self.masses, self.multipliers, floor=floor)
 
 
@@ -192,7 +188,6 @@ class ConstrainedClassifier(GradientClassifier):
         "memory": (Number(0.0, 1.0, high_open=True),),
         "averaged_share": (Number(0.0, 1.0),),
     }
-    _released = (*GradientClassifier._released, "multipliers_")
 
     multipliers_: Floats = field(init=False)
 

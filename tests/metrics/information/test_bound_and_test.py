@@ -85,6 +85,7 @@ def test_groups_may_be_of_any_kind_and_rows_of_any_shape():
     assert classifier_lower_bound(images, s, random_state=0).lower_bound > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["plug_in", "nearest_neighbours", "classifier"])
 def test_p_values_are_uniform_without_information(method):
     """Never more than alpha below alpha; for continuous statistics also not many fewer."""
