@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -91,17 +92,24 @@ def tell_ledgers(
     A fit charges its own cost: it knows nothing of a step before it that learned from rows without
     noise, or of exact scores that a search has shown.
     """
+    # What is declared of one fit says nothing of another's steps. Noise tells fits apart; without
+    # it, a digest would tell of rows.
+    parts = (part for _, part in deployed._ours() if getattr(part, "privacy_", None) is not None)
+    noisy = [vars(part).get("fit_digests_") for part in parts if not part.privacy_.is_void]
+    whose = f"found about the model of the fit {blake2b(repr(noisy).encode()).hexdigest()[:16]}"
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
             # What was put into a model after its fit says nothing about what the fit has shown.
             others = {*deployed.changes, *declared_public(deployed, public_steps)}
             reasons = tuple(text for text in privacy.assumptions if text not in others)
             if reasons:
-                found = dataclasses.replace(privacy, assumptions=reasons)
+                found = dataclasses.replace(privacy, assumptions=(*reasons, whose))
                 record_void(ledger, found, deployed.name)
         elif public_steps:
             without = model_privacy(deployed, ())
             if without is not None and without.is_void:
+                known = (*without.assumptions, whose)
+                without = dataclasses.replace(without, assumptions=known)
                 declare_public(ledger, without, deployed.name)
 
 

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfairdp import (
@@ -289,6 +289,21 @@ def test_a_step_that_learned_from_rows_voids_the_ledger_once(tmp_path) -> None:
     certify(model)  # and is not assumed any more
     assert voided(ledger) == ["void", "declare", "void"]
     assert ledger.totals()[0].is_void
+
+
+def test_what_is_declared_of_one_model_does_not_clear_another(tmp_path) -> None:
+    """Both have the same steps by name; only those of the first had learned from the rows."""
+    X, y, _ = people()
+    ledger = ledger_in(tmp_path)
+    certify(make_pipeline(StandardScaler(), DPSGDClassifier(ledger=ledger, **FAST)).fit(X, y))
+    scaler, other = StandardScaler().fit(-X), DPSGDClassifier(ledger=ledger, **FAST)
+    sound = Pipeline(
+        [("standardscaler", scaler), ("dpsgdclassifier", other.fit(scaler.transform(X), y))]
+    )
+    for public in (["standardscaler"], [], ["standardscaler"]):
+        certify(sound, public_steps=public)
+        assert ledger.totals()[0].is_void
+    assert voided(ledger) == ["void", "void", "declare"]
 
 
 def test_without_word_from_the_certificate_the_total_stays_finite(tmp_path, monkeypatch) -> None:
