@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any
+
+from sklearn.frozen import FrozenEstimator
 
 from skfairdp.certificate.composition import counts_guarantee, model_privacy, sorted_steps
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
@@ -52,6 +55,11 @@ def tell_ledgers(
     A fit charges its own cost: it knows nothing of a step before it that learned from rows without
     noise, or of exact scores that a search has shown.
     """
+    # What is declared of one fit says nothing of another's steps. Noise tells fits apart; without
+    # it, a digest would tell of rows.
+    parts = (part for _, part in deployed._ours() if getattr(part, "privacy_", None) is not None)
+    noisy = [vars(part).get("fit_digests_") for part in parts if not part.privacy_.is_void]
+    whose = f"found about the model of the fit {blake2b(repr(noisy).encode()).hexdigest()[:16]}"
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
             # What was put into a model after its fit says nothing about what the fit has shown.
@@ -59,21 +67,22 @@ def tell_ledgers(
             others = {*deployed.changes, *declared}
             reasons = tuple(text for text in privacy.assumptions if text not in others)
             if reasons:
-                found = dataclasses.replace(privacy, assumptions=reasons)
+                found = dataclasses.replace(privacy, assumptions=(*reasons, whose))
                 record_void(ledger, found, deployed.name)
         elif public_steps:
             without = model_privacy(deployed, ())
             if without is not None and without.is_void:
+                known = (*without.assumptions, whose)
+                without = dataclasses.replace(without, assumptions=known)
                 declare_public(ledger, without, deployed.name)
 
 
 def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:
     """Ledgers of all parts, also where another estimator holds one of ours."""
-    held = (
-        as_ledger(value)
-        for part in (*deployed.searches, *(s for _, s in deployed.leaves()), deployed.final)
-        if hasattr(part, "get_params")
-        for name, value in part.get_params(deep=True).items()
-        if name.rpartition("__")[2] == "ledger"
-    )
+    parts, held = [*deployed.searches, *(s for _, s in deployed.leaves()), deployed.final], []
+    for part in parts:
+        given = part.get_params(deep=True) if hasattr(part, "get_params") else {}
+        held += [as_ledger(v) for name, v in given.items() if name.rpartition("__")[2] == "ledger"]
+        # These do not show the parameters of what they hold.
+        parts += [v.estimator for v in given.values() if isinstance(v, FrozenEstimator)]
     return tuple(dict.fromkeys(book for book in held if book is not None))

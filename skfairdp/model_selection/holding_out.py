@@ -19,6 +19,7 @@ from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.labels import count_rows, label_column
+from skfairdp.persons import refuse_other_order
 from skfairdp.privacy.noise import NoiseSource
 
 BINS = 20  # of the predicted probability, for the area under the curve
@@ -42,6 +43,7 @@ def divide(
     could be said of one record alone.
     """
     refuse_malformed(X)
+    refuse_other_order(X=X, y=y, sensitive_features=sensitive_features)
     n_rows = count_rows(X)
     label_column(y, n_rows, declared=True)
     groups = Groups(("all",), np.zeros(n_rows, dtype=np.int64))

@@ -25,6 +25,7 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.labels import count_rows
 from skfairdp.parameters import NONE, Choice, Kind, Number, check_parameters
+from skfairdp.persons import refuse_other_order
 from skfairdp.postprocessing import passing_groups
 from skfairdp.postprocessing.query_state import Turnstile
 
@@ -206,6 +207,7 @@ class AbstainingClassifier(PrivateClassifier):
             Groups are missing though the model knows some, or given though it knows none.
         """
         check_is_fitted(self)
+        refuse_other_order(X=X, sensitive_features=sensitive_features)
         if self.groups_ is None or self.turnstile_ is None:
             if sensitive_features is not None:
                 raise ValueError(
