@@ -61,6 +61,12 @@ class ChargedFit:
 
         `known`: of models that are bound together, as in `bind_each`.
         """
+        token = object()
+        if self.__dict__.setdefault("_fitting", token) is not token:
+            raise RuntimeError(
+                f"This {type(self).__name__} is being fitted already, as in another thread: one "
+                "charge would be for both fits. Fit a copy of it, from sklearn.base.clone."
+            )
         self._forget()
         try:
             yield
@@ -78,7 +84,7 @@ class ChargedFit:
                 )
             raise
         finally:
-            for name in ("_reservation", "_charged_elsewhere", "_uncounted"):
+            for name in ("_reservation", "_charged_elsewhere", "_uncounted", "_fitting"):
                 self.__dict__.pop(name, None)
 
     def _check_has_groups(self, sensitive_features: Any) -> None:

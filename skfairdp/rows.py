@@ -15,7 +15,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from skfairdp.datasets.stored_rows import LARGEST, StoredRows, made_up, refuse_values
+from skfairdp.datasets.stored_rows import (
+    LARGEST,
+    StoredRows,
+    made_up,
+    refuse_changes,
+    refuse_values,
+)
 from skfairdp.labels import label_column, refuse_labels, unmasked
 
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
@@ -66,6 +72,7 @@ def check_features(
         if len(X) < 2:
             raise ValueError("Found array with fewer than 2 samples.")
         validated(estimator, made_up(X), **options)
+        refuse_changes(X)
         refuse_values(X)
         return cast(Any, X)
     checked = validated(estimator, X, ensure_min_samples=2 if reset else 1, **options)

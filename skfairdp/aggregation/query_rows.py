@@ -12,7 +12,7 @@ from skfairdp.aggregation.voting import Transcript
 from skfairdp.assumptions import ONE_TEACHER, VOTES_PLANNED
 from skfairdp.fairness.bounds.gated_answers import answered_of_asked
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.persons import Persons
+from skfairdp.persons import Persons, refuse_other_order
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import check_features
 
@@ -111,12 +111,11 @@ def queries_of(estimator: Any, public: PublicRows) -> Queries:
             "with metadata routing on)."
         )
     X = check_features(estimator, public.X)
-    if public.sensitive_features is None:
+    groups = public.sensitive_features
+    refuse_other_order(X_public=public.X, sensitive_features_public=groups)
+    if groups is None:
         return Queries(X, None)
-    groups = encode_groups(
-        public.sensitive_features, n_rows=len(X), name="sensitive_features_public"
-    )
-    return Queries(X, groups)
+    return Queries(X, encode_groups(groups, n_rows=len(X), name="sensitive_features_public"))
 
 
 # A teacher; private rows as it takes them, (n, ...), and the codes that it learns, (n,), where -1

@@ -5,53 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-from scipy.sparse import issparse
-from sklearn.utils import get_tags
+from sklearn.frozen import FrozenEstimator
 
-from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
+from skfairdp.certificate.composition import counts_guarantee, model_privacy, sorted_steps
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.holdout import check_holdout_labels
-from skfairdp.certificate.unwrap import Deployed, charges_privacy
-from skfairdp.labels import count_rows
+from skfairdp.certificate.unwrap import Deployed
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.ledger.findings import declare_public, record_void
 from skfairdp.privacy.noise import NoiseSource
-
-
-def check_answerable(
-    deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
-) -> None:
-    """Refuse what an evaluation would, as far as no row is looked at, before a charge."""
-    _check_columns(deployed, X)
-    classes = check_holdout_labels(deployed, y, count_rows(X), settings.private)
-    for notion in settings.notions:
-        notion.strata((0, 1) if classes is None else classes, with_labels=y is not None)
-
-
-def _check_columns(deployed: Deployed, X: Any) -> None:
-    first = deployed.stages[0][1] if deployed.stages else deployed.final
-    try:
-        shape = np.shape(X)
-    except ValueError:  # rows of different lengths, which predict refuses without their number
-        shape = ()
-    # Steps that pick columns by name take more than they need; ours do so for ids alone.
-    if not charges_privacy(first) or hasattr(first, "id_column"):
-        return
-    if len(shape) < 2 or (issparse(X) and not get_tags(first).input_tags.sparse):
-        raise ValueError(
-            "X must be a dense table, with a row for each person and a column for each feature: an "
-            "array of two dimensions or a DataFrame."
-        )
-    if len(shape) == 2 and shape[1] != first.n_features_in_:
-        raise ValueError(
-            f"X has {shape[1]} features, but {type(first).__name__} was fitted with "
-            f"{first.n_features_in_}; pass the columns that it was fitted with."
-        )
 
 
 @contextmanager
@@ -90,27 +55,34 @@ def tell_ledgers(
     A fit charges its own cost: it knows nothing of a step before it that learned from rows without
     noise, or of exact scores that a search has shown.
     """
+    # What is declared of one fit says nothing of another's steps. Noise tells fits apart; without
+    # it, a digest would tell of rows.
+    parts = (part for _, part in deployed._ours() if getattr(part, "privacy_", None) is not None)
+    noisy = [vars(part).get("fit_digests_") for part in parts if not part.privacy_.is_void]
+    whose = f"found about the model of the fit {blake2b(repr(noisy).encode()).hexdigest()[:16]}"
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
             # What was put into a model after its fit says nothing about what the fit has shown.
-            others = {*deployed.changes, *declared_public(deployed, public_steps)}
+            _, declared = sorted_steps(deployed.trained.leaves(), public_steps)
+            others = {*deployed.changes, *declared}
             reasons = tuple(text for text in privacy.assumptions if text not in others)
             if reasons:
-                found = dataclasses.replace(privacy, assumptions=reasons)
+                found = dataclasses.replace(privacy, assumptions=(*reasons, whose))
                 record_void(ledger, found, deployed.name)
         elif public_steps:
             without = model_privacy(deployed, ())
             if without is not None and without.is_void:
+                known = (*without.assumptions, whose)
+                without = dataclasses.replace(without, assumptions=known)
                 declare_public(ledger, without, deployed.name)
 
 
 def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:
     """Ledgers of all parts, also where another estimator holds one of ours."""
-    held = (
-        as_ledger(value)
-        for part in (*deployed.searches, *(s for _, s in deployed.leaves()), deployed.final)
-        if hasattr(part, "get_params")
-        for name, value in part.get_params(deep=True).items()
-        if name.rpartition("__")[2] == "ledger"
-    )
+    parts, held = [*deployed.searches, *(s for _, s in deployed.leaves()), deployed.final], []
+    for part in parts:
+        given = part.get_params(deep=True) if hasattr(part, "get_params") else {}
+        held += [as_ledger(v) for name, v in given.items() if name.rpartition("__")[2] == "ledger"]
+        # These do not show the parameters of what they hold.
+        parts += [v.estimator for v in given.values() if isinstance(v, FrozenEstimator)]
     return tuple(dict.fromkeys(book for book in held if book is not None))

@@ -96,6 +96,8 @@ def learns_from_rows(step: Any) -> bool:
 
 def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
     """Steps inside containers, recursively; what passes columns on or drops them is left out."""
+    while type(stage) is FrozenEstimator and not shadows(stage):
+        stage = stage.estimator
     if stage is None or isinstance(stage, str):
         return
     if type(stage) not in CONTAINERS or shadows(stage):
@@ -108,15 +110,17 @@ def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
         chosen = ColumnChoice("columns chosen by a function")
         inner += [(key, chosen) for key, _, columns in stage.transformers if callable(columns)]
         steps = [step for key, part in inner for _, step in leaves_of(key, part)]
-        # What is sparse by class or settings, or came out so; tables with names are dense.
+        # What is sparse by class or settings, or came out so. A table with names is dense until a
+        # step makes an array of it.
         sparse = getattr(stage, "sparse_output_", False) or any(
             isinstance(step, FeatureHasher | HashingVectorizer)
             or getattr(step, "sparse_output", False) is True
             for step in steps
         )
-        maybe = any(isinstance(step, PASSING_ON) for step in steps)
-        maybe &= not hasattr(stage, "feature_names_in_")
-        if stage.sparse_threshold > 0.0 and (sparse or maybe):
+        passing = [step for step in steps if isinstance(step, PASSING_ON)]
+        named = hasattr(stage, "feature_names_in_")
+        maybe = not named or any(getattr(step, "validate", True) for step in passing)
+        if stage.sparse_threshold > 0.0 and (sparse or (passing and maybe)):
             how = "sparse or dense by the zeros in the rows; set sparse_threshold=0"
             inner.append(("sparse_threshold", ColumnChoice(how, only_of_sparse_rows=not sparse)))
     for key, step in inner:

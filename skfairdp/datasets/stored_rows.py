@@ -171,7 +171,7 @@ def refuse_changes(rows: StoredRows) -> None:
     if rows._state() != rows._first_state:
         raise ValueError(
             "'X' was changed while it was read: some rows are no longer what they were. Nothing "
-            "may write to the file of a fit that runs."
+            "may write to a file that is in use: open one that was written anew again."
         )
 
 
@@ -186,10 +186,9 @@ def refuse_malformed(X: Any) -> None:
         if X.format == "coo":
             sides = zip(X.coords, X.shape, strict=True)
             fits = all(not at.size or (at.min() >= 0 and at.max() < size) for at, size in sides)
-        else:
+        elif fits := X.format != "lil" or [*map(len, X.rows)] == [*map(len, X.data)]:
             table = X if X.format in ("csr", "csc", "bsr") else X.tocsr()
             table.check_format(full_check=True)
-            fits = True
     except ValueError:  # which may name the place of a row
         fits = False
     if not fits:
@@ -238,6 +237,7 @@ def in_chunks(answer: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]
             return answer(self, X)
         if not len(stored):
             return answer(self, stored[:0])
+        refuse_changes(stored)  # or labels that were read before are put beside other rows
         return np.concatenate([answer(self, part) for part in stored.chunks()])
 
     return answered

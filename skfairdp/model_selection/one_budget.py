@@ -90,16 +90,17 @@ def fit_within(
     >>> 0.99 <= certify(model).privacy.epsilon <= 1.0
     True
     """
-    final = pipeline.steps[-1][1]
+    last, final = pipeline.steps[-1]
     tables = [step for _, step in pipeline.steps[:-1] if isinstance(step, PrivateTableEncoder)]
-    charging = [step for _, step in pipeline.steps[:-1] if isinstance(step, PrivateEstimator)]
+    ahead = [part for name, part in pipeline.get_params().items() if name.split("__")[0] != last]
+    charging = [part for part in ahead if isinstance(part, PrivateEstimator)]
     named = isinstance(final, PrivateClassifier) and {"epsilon", "delta"} <= set(vars(final))
     if getattr(final, "protects", "record") != "record":
         raise ValueError(_NO_TOTAL)
     if len(tables) != 1 or tables != charging or not named:
         raise ValueError(
             "'pipeline' must have one PrivateTableEncoder and end in a classifier of skfairdp "
-            "with parameters epsilon and delta, and no other step may be private."
+            "with parameters epsilon and delta, and no other step may be private or hold what is."
         )
     check_arguments(locals(), epsilon=Number(1e-3), table_share=PROBABILITY)
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
@@ -124,8 +125,10 @@ def fit_within(
     if "noise_multiplier" in model.get_params(deep=False):
         model.set_params(noise_multiplier=None)
     stated = _planned(model, spent, epsilon, table_share, blank, y, **people)
-    book, entries = as_ledger(table.ledger), list[Entry]()
-    if book is not None and book == as_ledger(model.ledger):
+    book, other, entries = as_ledger(table.ledger), as_ledger(model.ledger), list[Entry]()
+    if book and other and (book.path, book.data_set) == (other.path, other.data_set):
+        if other._agreed(book._budget) is not book._budget:
+            book = other  # which names the budget
         plans = (spent, type(table).__name__), (stated, type(model).__name__)
         entries = book._reserve_together(*plans, activity="fit")
         table._reservation, model._reservation = ((book, entry) for entry in entries)

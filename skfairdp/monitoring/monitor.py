@@ -22,6 +22,7 @@ from skfairdp.monitoring.readings import EVENTS, Readings, labels_of
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
 from skfairdp.monitoring.waiting import Rows, binary, settled, take_labels, wait
 from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
+from skfairdp.persons import refuse_other_order
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
@@ -175,6 +176,7 @@ class GapMonitor(Readings):
         MonitorError
             For a batch that is in already, or a file that can't be used.
         """
+        refuse_other_order(decisions=decisions, sensitive_features=sensitive_features, y=y, ids=ids)
         given = binary(decisions, "decisions").astype(np.int8)
         truth = np.full(len(given), np.nan)
         if y is not None:

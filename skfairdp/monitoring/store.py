@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ class MemoryStore:
         self._text, self._history = json.dumps(document), history
 
     def read(self) -> Document:
-        """Return the document."""
         return json.loads(self._text)
 
     def change(self, change: Change) -> Document:
@@ -66,17 +65,15 @@ class FileStore:
     def _opened(self, *, new: bool = False) -> Iterator[sqlite3.Connection]:
         if not (new or self._path.is_file()):
             raise MonitorError(f"There is no monitor's file {str(self._path)!r}.")
-        with ExitStack() as stack:
-            try:
-                # Transactions are begun and ended by hand.
-                connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
-                stack.enter_context(closing(connection))
+        try:
+            # Transactions are begun and ended by hand.
+            opened = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
+            with closing(opened) as connection:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            except sqlite3.Error as error:
-                said = f"The file {str(self._path)!r} cannot be used: {error}."
-                raise MonitorError(said) from error
-            yield connection
+                yield connection
+        except sqlite3.Error as error:
+            raise MonitorError(f"The file {str(self._path)!r} cannot be used: {error}.") from error
 
     def read(self) -> Document:
         with self._opened() as connection:

@@ -20,6 +20,7 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.figures import rounded_up, significant_up
 from skfairdp.parameters import BOOLEAN
+from skfairdp.persons import refuse_other_order
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
@@ -80,8 +81,6 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
     ----------
     n_features_in_ : int
         Number of columns, that of the ids not counted.
-    feature_names_in_ : ndarray, shape (n_features,)
-        Column labels, when all of them are strings.
     memory_ : ReleaseMemory
         Repeats releases by id.
     privacy_ : PrivacyGuarantee or None
@@ -145,6 +144,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         BudgetExceededError
             The ledger has no room for another release. No row was used.
         """
+        refuse_other_order(X=X, ids=ids, sensitive_features=sensitive_features)
         return self._release(X, ids, sensitive_features)
 
     def fit_transform(

@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfairdp import (
@@ -289,6 +291,21 @@ def test_a_step_that_learned_from_rows_voids_the_ledger_once(tmp_path) -> None:
     assert ledger.totals()[0].is_void
 
 
+def test_what_is_declared_of_one_model_does_not_clear_another(tmp_path) -> None:
+    """Both have the same steps by name; only those of the first had learned from the rows."""
+    X, y, _ = people()
+    ledger = ledger_in(tmp_path)
+    certify(make_pipeline(StandardScaler(), DPSGDClassifier(ledger=ledger, **FAST)).fit(X, y))
+    scaler, other = StandardScaler().fit(-X), DPSGDClassifier(ledger=ledger, **FAST)
+    sound = Pipeline(
+        [("standardscaler", scaler), ("dpsgdclassifier", other.fit(scaler.transform(X), y))]
+    )
+    for public in (["standardscaler"], [], ["standardscaler"]):
+        certify(sound, public_steps=public)
+        assert ledger.totals()[0].is_void
+    assert voided(ledger) == ["void", "void", "declare"]
+
+
 def test_without_word_from_the_certificate_the_total_stays_finite(tmp_path, monkeypatch) -> None:
     X, y, _ = people()
     ledger = ledger_in(tmp_path)
@@ -303,6 +320,7 @@ def test_exact_scores_and_models_around_ours_void_the_ledger(tmp_path) -> None:
     for name, around in {
         "search": lambda inner: GridSearchCV(inner, {"max_grad_norm": [0.5]}, cv=2),
         "around": lambda inner: CalibratedClassifierCV(inner, cv=2),
+        "frozen": lambda inner: CalibratedClassifierCV(FrozenEstimator(inner.fit(X, y))),
     }.items():
         ledger = ledger_in(tmp_path, name)
         model = around(DPSGDClassifier(ledger=ledger, **FAST)).fit(X, y)
@@ -483,6 +501,26 @@ def test_a_fit_that_breaks_off_says_once_what_stays_charged(tmp_path, monkeypatc
     (note,) = plain.value.__notes__
     assert re.match(r"Count ε = 0\.9\d+ as spent on these rows: .* no ledger was named\.", note)
     assert not hasattr(early.value, "__notes__")
+
+
+def test_two_fits_of_one_object_at_once_are_not_one_charge(tmp_path, monkeypatch) -> None:
+    X, y, _ = people()
+    ledger, asked = ledger_in(tmp_path), []
+    model, train = DPSGDClassifier(ledger=ledger, **FAST), DPSGDClassifier._train
+
+    def with_another(self, run) -> None:
+        if not asked:
+            asked.append(None)
+            with ThreadPoolExecutor() as pool:
+                asked.append(pool.submit(self.fit, X, y).exception())
+        train(self, run)
+
+    monkeypatch.setattr(DPSGDClassifier, "_train", with_another)
+    model.fit(X, y)
+    assert "is being fitted already" in str(asked[1])
+    assert [entry.state for entry in ledger.entries()] == ["committed"]
+    assert not certify(model.fit(X, y)).privacy.is_void  # it may be fitted again afterwards
+    assert len(ledger) == 2
 
 
 def test_every_ledger_is_told_of_releases_that_repeat(tmp_path) -> None:

@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from skfairdp import DPSGDClassifier, certify
+from skfairdp import DPSGDClassifier, PrivateTableEncoder, certify
 from skfairdp.certificate import unwrap
 from skfairdp.certificate.code import is_elementwise
 from skfairdp.model_selection import PrivateSearchCV, search_cost
@@ -214,6 +214,29 @@ def test_that_rows_passed_on_are_dense_is_assumed_where_it_matters(threshold: fl
         .fit(pd.DataFrame(rows, columns=["a", "b"]), Y)
     ).privacy
     assert "were fitted were dense" not in " ".join(named.assumptions)
+
+
+@pytest.mark.parametrize("step", [Normalizer(), FunctionTransformer(np.tanh, validate=True)])
+def test_a_table_with_names_may_be_sparse_too(step: Any) -> None:
+    """Of columns that are sparse to pandas, one record more decided what came out."""
+    step = clone(step).set_params(**{"accept_sparse": True} if hasattr(step, "func") else {})
+    joined = ColumnTransformer([("all", step, ["a", "b"])])
+    for filled in (40, 10):
+        full = (np.arange(60) < filled).astype(float)
+        rows = pd.DataFrame({name: pd.arrays.SparseArray(full, fill_value=0.0) for name in "ab"})
+        model = make_pipeline(joined, DPSGDClassifier(max_epochs=1, delta=1e-3)).fit(rows, Y)
+        assert joined.sparse_output_ is (filled == 10)
+        stated = certify(model).privacy
+        assert stated.is_void is (filled == 10)
+        assert stated.is_void or "were fitted were dense" in " ".join(stated.assumptions)
+
+
+def test_what_a_frozen_step_of_ours_learned_is_composed() -> None:
+    table = PrivateTableEncoder(encoding="onehot").fit(X)
+    frozen = make_pipeline(FrozenEstimator(table), Sum()).fit(X, Y)
+    stated = certify(frozen).privacy
+    assert not stated.is_void
+    assert stated == certify(Pipeline([("a", table), *frozen.steps[1:]])).privacy
 
 
 class Wrapper(TransformerMixin, BaseEstimator):

@@ -71,6 +71,8 @@ def malformed(kind: str) -> Any:
         table.coords[1][2] = 7
     elif kind == "lil":
         table.rows[0][0] = 7
+    elif kind == "lil short":  # everybody after this row would get values of another one
+        table.data[0].pop()
     elif kind == "csr pointers":
         table.indptr[2] = 1
     else:
@@ -78,7 +80,9 @@ def malformed(kind: str) -> Any:
     return table
 
 
-@pytest.mark.parametrize("kind", ["csr", "csr below", "csr pointers", "csc", "bsr", "coo", "lil"])
+@pytest.mark.parametrize(
+    "kind", ["csr", "csr below", "csr pointers", "csc", "bsr", "coo", "lil", "lil short"]
+)
 def test_sparse_rows_with_entries_outside_of_the_table_are_refused(kind: str, tmp_path) -> None:
     """scipy's constructor takes them, and would write them over other people's rows."""
     y, groups = np.arange(40) % 2, np.repeat(["a", "b"], 20)

@@ -12,8 +12,10 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.utils import get_tags
 
-from skfairdp import FairDPClassifier, PrivacyLedger, certify
+from skfairdp import FairDPClassifier, GapMonitor, PrivacyLedger, PublicRows, certify
+from skfairdp.aggregation.query_rows import queries_of
 from skfairdp.exceptions import UnknownGroupError
+from skfairdp.model_selection import PrivateSearchCV, specify
 from tests.common.roster import (
     EVERY,
     FAST,
@@ -129,6 +131,28 @@ def test_an_index_in_another_order_is_refused_of_every_argument(turned: str) -> 
         others = given | {"X": given["X"].to_numpy()}
         with pytest.raises(ValueError, match=f"'{turned}'.* hold the same labels"):
             ask(**others)
+
+
+def test_an_index_in_another_order_is_refused_of_what_is_asked_later(tmp_path: Path) -> None:
+    X, y, groups = people()
+    table = pd.DataFrame(X, index=np.arange(len(X)) + 5)
+    turned = pd.Series(groups, index=table.index)[::-1]
+    answering = build("abstaining").fit(X, y, sensitive_features=groups)
+    public = PublicRows(table, turned)
+    named, seen = {"sensitive_features": turned}, PrivacyLedger(tmp_path / "ledger.db")
+    found = {**named, "epsilon": 1.0, "tolerance": 0.1, "ledger": seen}
+    search = PrivateSearchCV(build("DP-SGD"), {"max_grad_norm": [0.5, 1.0]}, ledger=seen)
+    for ask in (
+        partial(specify, build("DP-SGD"), [{}], table, y, **found),
+        partial(search.fit, table, y, **named),
+        partial(GapMonitor().update, table[0] > 0, turned),
+        partial(build("Laplace noise").fit(X).transform, table, ids=turned),
+        partial(answering.predict, table, **named),
+        partial(queries_of, once("DP-SGD"), public),
+    ):
+        with pytest.raises(ValueError, match="hold the same labels in another order"):
+            ask()
+    assert not seen.entries()
 
 
 def test_an_index_that_says_nothing_about_places_is_paired_by_place() -> None:

@@ -354,3 +354,16 @@ def test_a_file_that_changes_under_the_fit_ends_it_and_the_charge_stays(tmp_path
         model.fit(rows, Y)
     assert not hasattr(model, "module_")
     assert len(ledger.entries()) == 1
+
+
+def test_files_that_were_written_anew_are_refused_before_a_charge(in_memory, tmp_path):
+    """Labels are read when rows are opened: features of other people would be put beside them."""
+    (tmp_path / "rows").mkdir()
+    rows = parquet(tmp_path / "rows", X)
+    parquet(tmp_path / "rows", X[::-1].copy())
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    with pytest.raises(ValueError, match="was changed while it was read"):
+        DPSGDClassifier(ledger=ledger, **PLANNED).fit(rows)
+    assert ledger.entries() == ()
+    with pytest.raises(ValueError, match="was changed while it was read"):
+        certify(in_memory, rows)

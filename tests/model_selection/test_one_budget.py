@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from dp_accounting.dp_event import GaussianDpEvent
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 
 from skfairdp import (
     DPSGDClassifier,
@@ -80,6 +81,37 @@ def test_a_budget_of_the_same_size_has_room_for_both_and_for_no_more(ledger, set
     # What comes later was chosen by looking, and the filter counts all three.
     with pytest.raises(BudgetExceededError, match="and 1 of it is spent"):
         PrivateTableEncoder(epsilon=0.01, ledger=ledger).fit(ROWS)
+
+
+def test_private_steps_inside_of_others_are_refused_before_a_charge(ledger) -> None:
+    table = PrivateTableEncoder(encoding="onehot", ledger=ledger)
+    inner = ColumnTransformer([("t", table, ["income"])], remainder="passthrough")
+    final = DPSGDClassifier(max_epochs=1, progress=False, ledger=ledger)
+    for made in (
+        make_pipeline(inner, table, final),
+        make_pipeline(table, FeatureUnion([("t", table)]), final),
+        make_pipeline(make_pipeline(table), table, final),
+    ):
+        with pytest.raises(ValueError, match="private or hold"):
+            fit_within(made, ROWS, Y, epsilon=1.0, sensitive_features=GROUPS)
+    assert ledger.entries() == ()
+
+
+@pytest.mark.parametrize("named_by", [0, 1])
+def test_two_handles_of_one_ledger_are_one(ledger, named_by) -> None:
+    handles = [PrivacyLedger(ledger.path, "rows")] * 2
+    handles[named_by] = ledger
+    final = DPSGDClassifier(max_epochs=1, progress=False, ledger=handles[0])
+    table = PrivateTableEncoder(encoding="onehot", ledger=handles[1])
+    fit_within(make_pipeline(table, final), ROWS, Y, epsilon=1.0, sensitive_features=GROUPS)
+    assert [entry.state for entry in ledger.entries()] == ["committed"] * 2
+    assert ledger.budget == (1.0, 1e-5)
+    other = PrivacyLedger(ledger.path.with_name("new.db"), "rows", budget=(1.0, 1e-5))
+    final.ledger = PrivacyLedger(other.path, "rows", budget=(2.0, 1e-5))
+    table.ledger = other
+    with pytest.raises(ValueError, match="A budget is fixed once"):
+        fit_within(make_pipeline(table, final), ROWS, Y, epsilon=1.0, sensitive_features=GROUPS)
+    assert other.entries() == ()
 
 
 def test_without_room_for_both_neither_is_charged(tmp_path) -> None:

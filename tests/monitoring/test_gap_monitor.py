@@ -295,6 +295,17 @@ def test_noisy_counts_that_compare_nothing_are_not_bought(tmp_path):
     assert len(ledger) == 0
 
 
+def test_a_file_that_stays_locked_is_told(tmp_path, monkeypatch):
+    path = tmp_path / "m.db"
+    monitor = GapMonitor(groups=["a", "b"], state=path)
+    monkeypatch.setattr("skfairdp.monitoring.store.PATIENCE", 0.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(MonitorError, match=r"cannot be used: database is locked"):
+            monitor.update([1], ["a"])
+    assert monitor.update([1], ["a"]).n_rows_ == 1
+
+
 def test_a_file_opens_with_the_settings_it_has(tmp_path):
     path = tmp_path / "m.db"
     written = GapMonitor("equal_opportunity", 0.2, 0.9, state=path, run_length=50)
