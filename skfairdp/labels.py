@@ -100,16 +100,11 @@ def encode_labels(
         if not CLASSES.accepts(declared):
             raise ValueError(f"'classes' must be {CLASSES.describe()}; got {declared!r}.")
         classes = np.unique(np.asarray(declared))
-        for kinds, said, found in (("US", "text", "numbers"), ("biuf", "numbers", "text")):
-            if (
-                not isinstance(y, pd.Categorical)
-                and classes.dtype.kind in kinds
-                and y.dtype.kind in "biufUS"
-                and (y.dtype.kind not in kinds)
-            ):
-                raise ValueError(
-                    f"'classes' declares {said}, but y holds {found}; declare {found}."
-                )
+        kinds = classes.dtype.kind, "" if isinstance(y, pd.Categorical) else y.dtype.kind
+        of_text = [kind in "US" for kind in kinds if kind and kind in "biufUS"]
+        if len({*of_text}) > 1:
+            said, found = ("text", "numbers") if of_text[0] else ("numbers", "text")
+            raise ValueError(f"'classes' declares {said}, but y holds {found}; declare {found}.")
         codes = positions(y, classes.tolist())
     if len(classes) > 2 and not multiclass:
         raise ValueError(

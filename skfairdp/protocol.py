@@ -80,7 +80,7 @@ class Certifiable:
     def _own_models(self, labels: tuple[Any, ...]) -> Any:
         """Models of the groups `labels`, for a second bound on held-out rows; None: none.
 
-        See `skfairdp.fairness.bounds.smoothing.OwnModels`.
+        See `skfairdp.fairness.bounds.rate_gaps.OwnModels`.
         """
         return None
 

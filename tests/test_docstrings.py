@@ -137,6 +137,8 @@ groups_ : tuple or None
     Groups named at fit.
 n_features_in_ : int
     Number of features.
+feature_names_in_ : ndarray, shape (n_features,)
+    Column labels, when all of them are strings.
 privacy_ : PrivacyGuarantee or None
     What is guaranteed; None after ``epsilon=inf``.
 plan_, privacy_ : object

@@ -141,12 +141,6 @@ class SFPATEClassifier(AggregatedClassifier):
     classes : sequence or None, default=None
         Class labels. None takes them from `y`, which is not protected.
 
-    Attributes
-    ----------
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed, for a change of one person's attribute; None after
-        ``epsilon=inf``.
-
     Notes
     -----
     When one person's attribute changes, one teacher changes: a query costs what it costs

@@ -11,8 +11,9 @@ from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.figures import as_given
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import epsilon as plan_epsilon
-from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import NEIGHBOURS
+from skfairdp.privacy.sizes import Sizes
 
 # One record takes a vote from one class and gives one to another.
 VOTES_NORM = math.sqrt(2.0)
@@ -88,17 +89,13 @@ def voting_plan(
     0.5697
     """
     share = HALF if NEIGHBOURS[adjacency].two_cells else 1.0
-    tests: tuple[Segment, ...] = ()
-    if noise.threshold is not None:
-        tests = (_segment("threshold", n_queries, share, noise.threshold),)
-    votes = _segment("votes", n_answers, VOTES_NORM * share, noise.votes)
-    return Plan(cells=("all",), segments=(*tests, votes), adjacency=adjacency, delta=float(delta))
-
-
-def _segment(name: str, steps: int, norm: float, std: float) -> Segment:
     # Every query asks the whole ensemble, of unknown size: no sampling, nothing is averaged.
-    block = Block(name=name, max_norm=norm, weights=(1.0,), noise_std=float(std))
-    return Segment(steps=int(steps), rates=(1.0,), expected_sizes=(0.0,), blocks=(block,))
+    sizes = Sizes(("all",), (0,), adjacency)
+    vote, tests = ("votes", VOTES_NORM * share, float(noise.votes)), []
+    if noise.threshold is not None:
+        test = ("threshold", share, float(noise.threshold))
+        tests = [sizes.whole(test, steps=int(n_queries))]
+    return sizes.plan(*tests, sizes.whole(vote, steps=int(n_answers)), delta=delta)
 
 
 def calibrated_noise(

@@ -35,7 +35,6 @@ class Canaries:
     sensitive_features: Any = None
 
     def __post_init__(self) -> None:
-        """Refuse lengths that do not match."""
         for name in ("y", "sensitive_features"):
             part = getattr(self, name)
             if part is not None and len(part) != len(self.X):

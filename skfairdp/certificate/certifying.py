@@ -16,9 +16,15 @@ from skfairdp.certificate.digest import Bound
 from skfairdp.certificate.evaluation import Evaluation, evaluate, leakage_remarks
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.facts import known_facts
-from skfairdp.certificate.holdout import check_positive, comparable_groups, one_row_each
+from skfairdp.certificate.holdout import (
+    GroupedRows,
+    check_answerable,
+    check_positive,
+    comparable_groups,
+    one_row_each,
+)
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
-from skfairdp.certificate.ledger_charges import charged, check_answerable, tell_ledgers
+from skfairdp.certificate.ledger_charges import charged, tell_ledgers
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
@@ -193,9 +199,8 @@ def certify(
         else:
             check_answerable(deployed, X, y, settings)
             with charged(book, settings, source, deployed.name, held_out) as settings:
-                evaluation = evaluate(
-                    deployed, X, y, sensitive_features, comparable, settings, source
-                )
+                rows = GroupedRows(X, y, sensitive_features, comparable)
+                evaluation = evaluate(deployed, rows, settings, source)
         if not settings.private:
             measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
         trained = deployed.trained

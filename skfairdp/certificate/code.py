@@ -45,14 +45,9 @@ def _installed(top: str) -> bool:
     file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
     if top == "__main__" or file is None:
         return False
-    return any(Path(file).resolve().is_relative_to(folder) for folder in _library_folders())
-
-
-@cache
-def _library_folders() -> tuple[Path, ...]:
     named = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
-    folders = [*named, *site.getsitepackages(), site.getusersitepackages()]
-    return tuple({Path(folder).resolve() for folder in folders})
+    folders = (*named, *site.getsitepackages(), site.getusersitepackages())
+    return any(Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in folders)
 
 
 def library_name(value: Any) -> str | None:
@@ -86,8 +81,7 @@ def code_parts(code: types.CodeType) -> list[Any]:
         code.co_exceptiontable,
         [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags],
         [list(part) for part in (code.co_names, code.co_varnames, code.co_freevars)],
-        [*code.co_cellvars],
-        [*code.co_consts],
+        *map(list, (code.co_cellvars, code.co_consts)),
     ]
 
 
@@ -150,8 +144,6 @@ def wrapped(value: Any) -> tuple[Any, ...] | None:
     kind = type(value)
     if kind is property:
         return (value.fget, value.fset, value.fdel)
-    if kind in (classmethod, staticmethod):
-        return (value.__func__,)
-    if kind is cached_property:
-        return (value.func,)
-    return (value.__wrapped__,) if kind is _LRU_CACHE else None
+    if kind in (classmethod, staticmethod, _LRU_CACHE):
+        return (value.__wrapped__,)
+    return (value.func,) if kind is cached_property else None

@@ -26,6 +26,7 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
+Steps = Sequence[tuple[str, Any]]  # each with its name
 _SEEDED = "The noise of the counts is reproducible: anyone who knows its seed can subtract it."
 
 
@@ -50,7 +51,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     # What post-processing learns from, besides the model inside it, is not looked into here.
     if place is not None and shown is deployed:
         return _of_releases(deployed, place, public_steps)
-    other, declared = _sorted(leaves, public_steps)
+    other, declared = sorted_steps(leaves, public_steps)
     stated = [step.privacy_ for _, step in other if charges_privacy(step)]
     own_search = next((search for search in deployed.searches if charges_privacy(search)), None)
     last = deployed.final if own_search is None else own_search
@@ -77,11 +78,6 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
         return _void(reasons, stated, declared)
     total = stated[0] if len(stated) == 1 else compose(stated)
     return dataclasses.replace(total, assumptions=total.assumptions + declared)
-
-
-def declared_public(deployed: Deployed, public_steps: Sequence[str]) -> tuple[str, ...]:
-    """Say which steps were declared public, as `model_privacy` says it."""
-    return _sorted(deployed.trained.leaves(), public_steps)[1]
 
 
 def with_counts(
@@ -179,7 +175,7 @@ def _of_releases(deployed: Deployed, place: int, public: Sequence[str]) -> Priva
         return None
     earlier = dataclasses.replace(deployed, stages=deployed.stages[:place]).leaves()
     later = dataclasses.replace(deployed, stages=deployed.stages[place + 1 :]).leaves()
-    other, declared = _sorted(earlier, public)
+    other, declared = sorted_steps(earlier, public)
     reasons = [*deployed.changes, *_unpaid(other)]
     reasons += [
         f"Step {where!r} ({type(one).__name__}) comes before the releases of {name!r} and learned "
@@ -214,7 +210,7 @@ def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
     )
 
 
-def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
+def _unpaid(steps: Steps) -> list[str]:
     """Why steps leave rows uncovered that they learned from without noise."""
     return [
         f"Step {name!r} ({kind_of(step)}) learned from rows without noise, so every row can "
@@ -225,9 +221,7 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
     ]
 
 
-def _sorted(
-    leaves: Sequence[tuple[str, Any]], public_steps: Sequence[str]
-) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
+def sorted_steps(leaves: Steps, public_steps: Sequence[str]) -> tuple[Steps, tuple[str, ...]]:
     """Steps that were not declared public, and what is assumed of them and the others."""
     other = [leaf for leaf in leaves if not _listed(leaf[0], public_steps)]
     return other, tuple(

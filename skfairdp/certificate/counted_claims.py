@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,10 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
 
 Rates = tuple[Notion, Sequence[Stratum]]  # those of a notion, as masks of a table
-_FORMS = {
-    "exact": ("exact, of each pair of groups", derivation.EXACT),
-    "difference": ("difference (Hoeffding)", derivation.HOEFFDING),
-}
+_METHODS = {"exact": "exact, of each pair of groups", "difference": "difference (Hoeffding)"}
 _AVERAGED = "Hoeffding, on the probabilities of the random predictions"
+KIND_OF_METHOD = dict.fromkeys((*_METHODS.values(), _AVERAGED), derivation.HOEFFDING)
+KIND_OF_METHOD[_METHODS["exact"]] = derivation.EXACT
 
 
 def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
@@ -62,59 +61,51 @@ def cell_counts(
     )
 
 
-def counted_claim(
-    notion: Notion,
-    settings: EvaluationSettings,
-    kind: str,
-    inputs: dict[str, Any] | None = None,
-    **claimed: Any,
-) -> FairnessGuarantee:
-    """Make a claim of a notion from counts; `inputs` to its bound beside them."""
-    return FairnessGuarantee(
-        notion=notion.name,
-        words=notion.words,
-        confidence_level=settings.confidence_level,
-        derivation=derivation.Derivation.of(kind, claims=settings.claims, **(inputs or {})),
-        **claimed,
-    )
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What claims from the same counts have in common."""
+
+    settings: EvaluationSettings
+    labels: tuple[Hashable, ...]  # of the groups
+    rests_on: tuple[str, ...]
+
+    def claim(self, notion: Notion, kind: str, claimed: Any, **inputs: Any) -> FairnessGuarantee:
+        """Make a claim, of which some is `claimed`; `inputs` to its bound beside the counts."""
+        how = derivation.Derivation.of(kind, claims=self.settings.claims, **inputs)
+        common = {"groups": self.labels, "assumptions": self.rests_on, "derivation": how}
+        return FairnessGuarantee(
+            notion=notion.name,
+            words=notion.words,
+            confidence_level=self.settings.confidence_level,
+            **common | claimed,
+        )
 
 
-def exact_claim(
-    rates: Rates, table: NDArray, labels: tuple, settings: EvaluationSettings, rests_on: tuple
-) -> FairnessGuarantee:
+def exact_claim(rates: Rates, table: NDArray, basis: Basis) -> FairnessGuarantee:
     """Make a claim from counts without noise, or from sums of probabilities."""
-    notion, strata = rates
+    (notion, strata), settings = rates, basis.settings
     hits, misses = stack(strata, table)
     rows = hits + misses
     averaged = table.dtype.kind == "f"
     bound: Any = "difference" if averaged else settings.bound
-    method, kind = _FORMS[bound]
+    method = _AVERAGED if averaged else _METHODS[bound]
     value = gap_upper_bound(hits, rows, confidence_level=settings.level_of_one_claim, bound=bound)
-    return counted_claim(
-        notion,
-        settings,
-        kind,
-        bound=float(value),
-        scope=AVERAGED if averaged else DEPLOYED,
-        method=_AVERAGED if averaged else method,
-        estimate=gap_estimate(hits, rows),
-        groups=labels,
-        counts=cell_counts(strata, labels, hits, rows),
-        assumptions=rests_on,
-    )
+    claimed = {
+        "bound": float(value),
+        "scope": AVERAGED if averaged else DEPLOYED,
+        "method": method,
+        "estimate": gap_estimate(hits, rows),
+        "counts": cell_counts(strata, basis.labels, hits, rows),
+    }
+    return basis.claim(notion, KIND_OF_METHOD[method], claimed)
 
 
 def noisy_claim(
-    rates: Rates,
-    table: NDArray,
-    noisy: NDArray,
-    labels: tuple,
-    settings: EvaluationSettings,
-    rests_on: tuple[str, ...],
-    noises: int = 1,
+    rates: Rates, table: NDArray, noisy: NDArray, basis: Basis, noises: int = 1
 ) -> FairnessGuarantee:
     """Make a claim from the noisy table; the true one is read for public sizes alone."""
-    (notion, strata), epsilon = rates, settings.count_epsilon
+    (notion, strata), settings = rates, basis.settings
+    epsilon = settings.count_epsilon
     assert epsilon is not None
     cells = noisy_cells(strata, noisy, noises)
     hits, misses = cells.successes, cells.failures
@@ -125,16 +116,13 @@ def noisy_claim(
         successes, cells = (rows + hits - misses) / 2, replace(cells, trials=rows)
     lower, upper = private_rate_intervals(cells, epsilon, confidence_level=LEVEL)
     terms = np.stack([cells.success_terms, cells.failure_terms], axis=1)
-    return counted_claim(
-        notion,
-        settings,
-        derivation.NOISY_COUNTS,
-        {"epsilon": epsilon, "public_sizes": settings.public_sizes, "terms": terms},
-        bound=private_gap_upper_bound(cells, epsilon, confidence_level=settings.level_of_one_claim),
-        scope=DEPLOYED,
-        method=f"exact, from noisy counts of answers with {settings.cell_sizes} cell sizes",
-        estimate=noisy_gap_estimate(cells),
-        groups=labels,
-        counts=cell_counts(strata, labels, successes, rows, lower, upper, noisy=True),
-        assumptions=rests_on,
-    )
+    level, figures = settings.level_of_one_claim, (successes, rows, lower, upper)
+    claimed = {
+        "bound": private_gap_upper_bound(cells, epsilon, confidence_level=level),
+        "scope": DEPLOYED,
+        "method": f"exact, from noisy counts of answers with {settings.cell_sizes} cell sizes",
+        "estimate": noisy_gap_estimate(cells),
+        "counts": cell_counts(strata, basis.labels, *figures, noisy=True),
+    }
+    inputs = {"epsilon": epsilon, "public_sizes": settings.public_sizes, "terms": terms}
+    return basis.claim(notion, derivation.NOISY_COUNTS, claimed, **inputs)

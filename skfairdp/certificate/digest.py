@@ -13,17 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
-from skfairdp.certificate import state
-from skfairdp.certificate.code import (
-    UNKNOWABLE,
-    class_members,
-    code_parts,
-    is_library,
-    library_name,
-    names_used,
-    replaced_methods,
-    wrapped,
-)
+from skfairdp.certificate import code, state
 from skfairdp.exceptions import UnboundModelError
 
 _MAPPINGS = (dict, Bunch, OrderedDict, types.MappingProxyType)
@@ -95,25 +85,26 @@ class _Walk:
             return [b"set", *sorted(self._alone(item) for item in value)]
         scalar = isinstance(value, np.generic) and kind.__module__ == "numpy"
         if scalar or kind in (np.ndarray, np.memmap):
-            header, content = state.content_of_array(value)
-            return [header, *(c if isinstance(c, bytes) else self.digest(c) for c in content)]
-        if state.is_pandas(value):
-            return [kind.__name__.encode(), *map(self.digest, state.content_of_pandas(value))]
+            header, parts = state.content_of_array(value)
+            return [header, *(p if isinstance(p, bytes) else self.digest(p) for p in parts)]
+        content = state.content_of_pandas(value)
+        if content is not None:
+            return [kind.__name__.encode(), *map(self.digest, content)]
         if state.is_a(value, "torch", "Tensor"):
             return self._tensor(value)
         if isinstance(value, types.ModuleType):
-            if not is_library(value.__name__):
+            if not code.is_library(value.__name__):
                 raise self._unbound(f"the whole module {value.__name__!r}")
             return [b"module", self._library(value.__name__)]
         if isinstance(value, types.CodeType):
-            return [b"code", *map(self.digest, code_parts(value))]
-        if isinstance(value, _CALLABLES) or library_name(value) is not None:
+            return [b"code", *map(self.digest, code.code_parts(value))]
+        if isinstance(value, _CALLABLES) or code.library_name(value) is not None:
             return self._callable(value)
         if isinstance(value, _SLOTS):
             # The object that it is bound to, or its class.
             owner = "__self__" if isinstance(value, types.MethodWrapperType) else "__objclass__"
             return [b"slot", value.__name__.encode(), self.digest(getattr(value, owner))]
-        inside = wrapped(value)
+        inside = code.wrapped(value)
         if inside is not None:
             return [kind.__name__.encode(), *map(self.digest, inside)]
         return self._object(value)
@@ -150,13 +141,13 @@ class _Walk:
     def _callable(self, value: Any) -> list[bytes]:
         if id(value) in self._of_libraries:
             return self._of_libraries[id(value)]
-        if any(value is getattr(builtins, name) for name in UNKNOWABLE):
+        if any(value is getattr(builtins, name) for name in code.UNKNOWABLE):
             raise self._unbound(f"a call of {value.__name__}, whose effect cannot be known")
-        name = library_name(value)
+        name = code.library_name(value)
         if name is not None:
             parts = [b"library", self._library(name)]
             if isinstance(value, type):
-                parts += self._named(replaced_methods(value))
+                parts += self._named(code.replaced_methods(value))
                 self._of_libraries[id(value)] = parts
             return parts
         if isinstance(value, types.MethodType):
@@ -178,16 +169,15 @@ class _Walk:
         return self._function(value) if function else self._class(value)
 
     def _function(self, function: types.FunctionType) -> list[bytes]:
-        code = function.__code__
         try:
-            used = names_used(code)
+            used = code.names_used(function.__code__)
         except LookupError as error:
             raise self._unbound(
                 f"the module {error.args[0]!r}, which {function.__qualname__} imports when it is "
                 "called; import it before"
             ) from None
         own = {
-            "code": code,
+            "code": function.__code__,
             "closure": [_contents(cell) for cell in function.__closure__ or ()],
             "defaults": function.__defaults__,
             "keywords": function.__kwdefaults__,
@@ -207,7 +197,7 @@ class _Walk:
     def _reached(self, value: Any, chain: tuple[str, ...]) -> Any:
         """What code takes out of modules of the user; anything else as it is."""
         for name in chain:
-            if not isinstance(value, types.ModuleType) or is_library(value.__name__):
+            if not isinstance(value, types.ModuleType) or code.is_library(value.__name__):
                 break
             value = getattr(value, name, None)
         return value
@@ -217,10 +207,10 @@ class _Walk:
             raise self._unbound(f"the compiled class {kind.__qualname__!r}")
         parts = [b"class", kind.__qualname__.encode(), self.digest(type(kind))]
         parts += map(self.digest, kind.__bases__)
-        return [*parts, *self._named(class_members(kind))]
+        return [*parts, *self._named(code.class_members(kind))]
 
     def _object(self, value: Any) -> list[bytes]:
-        evaluating, name = self._evaluating, library_name(type(value)) or ""
+        evaluating, name = self._evaluating, code.library_name(type(value)) or ""
         # They put the nets in them into evaluation mode whenever they predict.
         self._evaluating = evaluating or name.startswith(("skfairdp.", "skorch."))
         try:

@@ -12,18 +12,17 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 
 from skfairdp import assumptions
-from skfairdp.certificate import counted_claims
+from skfairdp.certificate import counted_claims as counted
 from skfairdp.certificate.accuracy import Accuracy
-from skfairdp.certificate.counted_claims import Rates, exact_claim, noisy_claim, stack
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.holdout import HeldOut, ask_holdout, draws_afresh
+from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
 from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
-from skfairdp.fairness.bounds.smoothing import own_models_bound
+from skfairdp.fairness.bounds.rate_gaps import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.derivation import AVERAGED, DOWNSTREAM_LIKE, OWN_MODELS, TOTAL_VARIATION
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Stratum
 from skfairdp.figures import as_given, rounded_down, rounded_up
@@ -45,98 +44,76 @@ class Evaluation:
 
 
 def evaluate(
-    deployed: Deployed,
-    X: Any,
-    y: ArrayLike | None,
-    sensitive_features: ArrayLike | None,
-    groups: Groups,
-    settings: EvaluationSettings,
-    source: NoiseSource,
+    deployed: Deployed, rows: GroupedRows, settings: EvaluationSettings, source: NoiseSource
 ) -> Evaluation:
-    """Bound the differences between `groups` from held-out rows; arguments as of `certify`."""
-    held = ask_holdout(
-        deployed, X, y, sensitive_features, groups, settings.private, settings.positive
-    )
-    table, labels = held.table, groups.labels
-    notions: list[Rates] = [
-        (n, n.strata(held.classes, with_labels=held.labelled)) for n in settings.notions
-    ]
-    if settings.private and held.labelled:
-        notions = [
-            (n, [stratum.beside_unlabelled(not n.needs_labels) for stratum in strata])
-            for n, strata in notions
-        ]
-    rests_on = held.assumptions(settings)
+    """Bound the differences between the groups of held-out rows."""
+    held = ask_holdout(deployed, rows, settings.private, settings.positive)
+    table, labelled = held.table, rows.y is not None
+    notions: list[counted.Rates] = []
+    for notion in settings.notions:
+        strata = notion.strata(held.classes, with_labels=labelled)
+        if settings.private and labelled:
+            strata = tuple(s.beside_unlabelled(not notion.needs_labels) for s in strata)
+        notions.append((notion, strata))
+    basis = counted.Basis(settings, rows.groups.labels, held.assumptions(settings))
     if settings.count_epsilon is not None:
         noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)
-        claims = [noisy_claim(r, table, noisy, labels, settings, rests_on) for r in notions]
+        claims = [counted.noisy_claim(rates, table, noisy, basis) for rates in notions]
         noise = noise_variance(settings.count_epsilon)
         accuracy = Accuracy.of_table(noisy[:, : len(held.classes)], noise)
         return Evaluation(tuple(claims), None, accuracy=accuracy)
-    claims = [exact_claim(rates, table, labels, settings, rests_on) for rates in notions]
+    claims = [counted.exact_claim(rates, table, basis) for rates in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
-        claims += _averages(deployed, X, held, notions, settings)
-    claims += _downstream_claims(deployed, X, sensitive_features, held, notions, settings)
+        claims += _averages(deployed, held, notions, settings)
+    claims += _downstream_claims(deployed, held, notions, settings)
     return Evaluation(tuple(claims), int(table.sum()), accuracy=Accuracy.of_table(table))
 
 
 def _averages(
-    deployed: Deployed, X: Any, held: HeldOut, notions: list[Rates], settings: EvaluationSettings
+    deployed: Deployed, held: HeldOut, notions: list[counted.Rates], settings: EvaluationSettings
 ) -> list[FairnessGuarantee]:
     """Bounds on rates averaged over the keys that a model's draws could have had."""
-    final, groups = answers_of(deployed.final), held.groups
+    final, groups = answers_of(deployed.final), held.rows.groups
     if type(final)._success_scores is Certifiable._success_scores:
         return []  # nothing to ask; pushing rows through the steps might release them once more
-    rows = deployed.transform(X)
+    rows = deployed.transform(held.rows.X)
     scores = final._success_scores(rows)
     if scores is None:
         return []
     own = final._own_models(groups.labels)
     settings = replace(settings, bounds_each=1 if own is None else 2)
     rests_on = (*held.assumptions(settings, assumptions.AVERAGED_RATES), assumptions.ERROR_APART)
-    table = held.averaged(scores)
-    claims = [exact_claim(rates, table, groups.labels, settings, rests_on) for rates in notions]
+    table, basis = held.averaged(scores), counted.Basis(settings, groups.labels, rests_on)
+    claims = [counted.exact_claim(rates, table, basis) for rates in notions]
     if own is not None:
         # Every row is scored by the model of its own group, and else counted alike.
         own_table = held.averaged(own.scores(rows, groups.codes))
         for notion, cells in notions:
-            sums, misses = stack(cells, own_table)
+            sums, misses = counted.stack(cells, own_table)
             given: dict[str, Any] = {"sums": sums, "trials": sums + misses}
             given |= {"distances": own.distances, "n_draws": own.n_draws}
-            claims.append(
-                counted_claims.counted_claim(
-                    notion,
-                    settings,
-                    OWN_MODELS,
-                    given,
-                    bound=own_models_bound(**given, error=1.0 - settings.level_of_one_claim),
-                    scope=AVERAGED,
-                    method="smoothing: every group's own model, and its distance to the common one",
-                    groups=groups.labels,
-                    assumptions=rests_on,
-                )
-            )
+            claimed = {
+                "bound": own_models_bound(**given, error=1.0 - settings.level_of_one_claim),
+                "scope": AVERAGED,
+                "method": "smoothing: every group's own model, and its distance to the common one",
+            }
+            claims.append(basis.claim(notion, OWN_MODELS, claimed, **given))
     return claims
 
 
 def _downstream_claims(
-    deployed: Deployed,
-    X: Any,
-    sensitive_features: Any,
-    held: HeldOut,
-    notions: list[Rates],
-    settings: EvaluationSettings,
+    deployed: Deployed, held: HeldOut, notions: list[counted.Rates], settings: EvaluationSettings
 ) -> list[FairnessGuarantee]:
     """Bounds on what anybody can predict from the one code that is released of a person."""
-    place, release = deployed.release
-    inside = np.flatnonzero(held.groups.codes >= 0)
+    (place, release), rows = deployed.release, held.rows
+    inside = np.flatnonzero(rows.groups.codes >= 0)
     if release is None or not len(inside):
         return []
     if release is not deployed.final and deployed.group_aware:
         return []  # what also sees the group sees more than a code
-    rows = deployed.transform(_safe_indexing(X, inside), before=place)
-    given = _safe_indexing(sensitive_features, inside)
-    hidden, n_codes, attenuation = answers_of(release)._hidden_codes(rows, given)
+    X = deployed.transform(_safe_indexing(rows.X, inside), before=place)
+    given = _safe_indexing(rows.sensitive_features, inside)
+    hidden, n_codes, attenuation = answers_of(release)._hidden_codes(X, given)
     if n_codes < 2:
         return []
     shape = (*held.shape[:2], n_codes)
@@ -144,7 +121,7 @@ def _downstream_claims(
     table = np.bincount(codes, minlength=math.prod(shape)).reshape(shape)
     how = assumptions.CODES_COUNTED.format(left=rounded_up(attenuation, 4))
     texts = (assumptions.NOT_FITTED_ON, assumptions.ERROR_APART)
-    rests_on = (*held.assumptions(settings, how), *texts)
+    basis = counted.Basis(settings, rows.groups.labels, (*held.assumptions(settings, how), *texts))
     found = []
     for notion, rates in notions:
         if not notion.compares_predictions:
@@ -160,24 +137,19 @@ def _downstream_claims(
                 Stratum(f"{given_label}code {code}", of_mask & is_code, of_mask & ~is_code)
                 for code, is_code in enumerate(np.eye(n_codes, dtype=bool))
             ]
-        hits, misses = stack(strata, table)
+        hits, misses = counted.stack(strata, table)
         counts = hits.reshape(len(masks), n_codes, -1)
         bound = total_variation_bound(counts, confidence_level=settings.level_of_one_claim)
-        found.append(
-            counted_claims.counted_claim(
-                notion,
-                settings,
-                TOTAL_VARIATION,
-                {"attenuation": attenuation, "n_codes": n_codes},
-                bound=attenuation * bound,
-                scope=DOWNSTREAM_LIKE,
-                method="total variation of one code, by an exact test of each event",
-                estimate=attenuation * total_variation(counts),
-                groups=held.groups.labels,
-                counts=counted_claims.cell_counts(strata, held.groups.labels, hits, hits + misses),
-                assumptions=(*rests_on, assumptions.ONE_CODE.format(hidden=rounded_up(bound))),
-            )
-        )
+        claimed = {
+            "bound": attenuation * bound,
+            "scope": DOWNSTREAM_LIKE,
+            "method": "total variation of one code, by an exact test of each event",
+            "estimate": attenuation * total_variation(counts),
+            "counts": counted.cell_counts(strata, basis.labels, hits, hits + misses),
+            "assumptions": (*basis.rests_on, assumptions.ONE_CODE.format(hidden=rounded_up(bound))),
+        }
+        inputs = {"attenuation": attenuation, "n_codes": n_codes}
+        found.append(basis.claim(notion, TOTAL_VARIATION, claimed, **inputs))
     return found
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from skfairdp.certificate.claims import Claims
+from skfairdp.certificate.counted_claims import KIND_OF_METHOD
 from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
-from skfairdp.fairness.derivation import EXACT, HOEFFDING, NOISY_COUNTS, SCOPES, Derivation
+from skfairdp.fairness.derivation import EXACT, NOISY_COUNTS, SCOPES, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.recomputing import (
@@ -39,12 +40,6 @@ EPSILON_TOLERANCE = 1e-4
 _OF_MODEL = ("features", "persons trained on", "reason codes", "rows trained on")
 # A promise about removed records is one about blanked ones, at the same cost.
 _IMPLIED = ("add-remove", "zero-out")
-# Certificates of earlier versions say only this much of where a bound came from.
-_BY_METHOD = {
-    "exact, of each pair of groups": EXACT,
-    "difference (Hoeffding)": HOEFFDING,
-    "Hoeffding, on the probabilities of the random predictions": HOEFFDING,
-}
 
 
 @dataclass(frozen=True)
@@ -62,12 +57,13 @@ class Examination:
 
 
 RECOMPUTED, MISSING, WRONG = "recomputed", "missing", "wrong"
-Findings = Iterator[tuple[str, str]]
+Finding = tuple[str, str]
+Findings = Iterator[Finding]
 
 
 def examine(certificate: Claims) -> Examination:
     """Recompute every figure of a certificate that follows from its counts or its events."""
-    found: list[tuple[str, str]] = []
+    found: list[Finding] = []
     for claim in certificate.fairness:
         found += [*_of_claim(claim), *_of_rows(claim, certificate.n_rows)]
     known, n_rows = certificate.accuracy, certificate.n_rows
@@ -119,9 +115,7 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
         )
 
 
-def _compared(
-    what: str, stated: float | None, found: float | None, share: float = 0.0
-) -> tuple[str, str]:
+def _compared(what: str, stated: float | None, found: float | None, share: float = 0.0) -> Finding:
     if stated is None or found is None:
         same = stated is found
     else:
@@ -148,8 +142,9 @@ def _of_claim(claim: FairnessGuarantee) -> Findings:
         yield WRONG, f"{name} cannot follow from what it stores: {error}"
 
 
-def _bound_without_source(name: str, claim: FairnessGuarantee) -> tuple[str, str]:
-    kind = _BY_METHOD.get(claim.method)
+def _bound_without_source(name: str, claim: FairnessGuarantee) -> Finding:
+    # Certificates of earlier versions say only this much of where a bound came from.
+    kind = KIND_OF_METHOD.get(claim.method)
     if claim.counts and kind is not None and claim.confidence_level is not None:
         # Whatever else shared the error probability, it can only have widened the bound.
         least = recomputed_bound(claim, Derivation.of(kind, claims=1))

@@ -29,17 +29,14 @@ def bind_each(
         plain = isinstance(part, Recipe) and type(part.of) in _PLAIN
         key = repr(part.of) if plain else id(part)
         if key not in known:
-            known[key] = part, _digest(part)  # kept, so that no other part has its id
+            try:
+                bound = bind(part)
+                text = bound.digest + "+" * bound.with_code
+            except UnboundModelError as error:
+                text = str(error)
+            known[key] = part, text  # kept, so that no other part has its id
         found[name] = known[key][1]
     return found
-
-
-def _digest(part: Any) -> str:
-    try:
-        bound = bind(part)
-    except UnboundModelError as error:
-        return str(error)
-    return bound.digest + "+" * bound.with_code
 
 
 def changes(kept: Mapping[str, str] | None, parts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
+from scipy.sparse import issparse
+from sklearn.utils import _safe_indexing, get_tags
 
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
-from skfairdp.certificate.unwrap import Deployed, releases_rows
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.labels import count_rows, label_column, positions
@@ -20,6 +21,25 @@ from skfairdp.persons import encode_persons
 from skfairdp.protocol import answers_of
 
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRows:
+    """Rows with their labels and groups, as they were given, and the groups as they are sorted."""
+
+    X: Any
+    y: Any  # None where labels are not known
+    sensitive_features: Any
+    groups: Groups
+
+    def __len__(self) -> int:
+        return len(self.groups.codes)
+
+    def part(self, where: NDArray[np.int64]) -> GroupedRows:
+        """Some of the rows, by their positions."""
+        values = (self.X, self.y, self.sensitive_features)
+        X, y, own = (None if given is None else _safe_indexing(given, where) for given in values)
+        return GroupedRows(X, y, own, replace(self.groups, codes=self.groups.codes[where]))
 
 
 def one_row_each(X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> tuple[Any, ...]:
@@ -35,10 +55,7 @@ def one_row_each(X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> tu
 
 
 def comparable_groups(
-    deployed: Deployed,
-    X: Any,
-    sensitive_features: ArrayLike | None,
-    settings: EvaluationSettings,
+    deployed: Deployed, X: Any, sensitive_features: Any, settings: EvaluationSettings
 ) -> Groups | str:
     """Sort held-out rows into the groups declared, or seen at fit; or say why not."""
     n_rows = count_rows(X)
@@ -97,14 +114,14 @@ class HeldOut:
     cells: NDArray[np.int64]  # group times number of labels plus label; -1 outside the claim
     shape: tuple[int, int, int]  # (n_groups, n_labels, n_classes)
     how: str  # what is known about how the answers were given
-    groups: Groups
-    labelled: bool  # whether true labels are known
+    rows: GroupedRows
     turned: bool = False  # whether the model's first class comes last here
 
     def assumptions(self, settings: EvaluationSettings, how: str | None = None) -> tuple[str, ...]:
         """What a bound from these rows rests on; `how` where it counts other than the answers."""
-        how = self.how if how is None else how
-        return tuple(holdout_assumptions(settings, self.groups, self.labelled, how, self.classes))
+        how, labelled = self.how if how is None else how, self.rows.y is not None
+        groups = self.rows.groups
+        return tuple(holdout_assumptions(settings, groups, labelled, how, self.classes))
 
     @property
     def table(self) -> NDArray[np.int64]:
@@ -124,24 +141,18 @@ class HeldOut:
 
 
 def ask_holdout(
-    deployed: Deployed,
-    X: Any,
-    y: ArrayLike | None,
-    sensitive_features: Any,
-    groups: Groups,
-    private: bool,
-    positive: Any = None,
+    deployed: Deployed, rows: GroupedRows, private: bool, positive: Any = None
 ) -> HeldOut:
     """Let the model answer held-out rows, as it will answer those to come.
 
     Without labels the label axis has length 1. Private rows without a label among the classes have
     one of their own, the last: a rate that compares no labels counts them as well.
     """
-    predicted, how = _answers(deployed, X, sensitive_features, groups, private)
+    y, groups, n_rows = rows.y, rows.groups, len(rows)
+    predicted, how = _answers(deployed, rows, private)
     classes = _classes(deployed, predicted, y, private)
     turned = positive is not None and positive == classes[0]
     classes = classes[::-1] if turned else classes  # notions compare rates of the second of two
-    n_rows = groups.codes.size
     # An answer that is no class must not take a private row out of a cell: cells may be public.
     answers = np.maximum(_codes(predicted, classes, n_rows, "predict(X)", private), 0)
     labels = np.zeros(n_rows, dtype=np.int64)
@@ -150,7 +161,7 @@ def ask_holdout(
         labels = np.where(labels < 0, len(classes), labels)
     shape = (len(groups.labels), 1 if y is None else len(classes) + private, len(classes))
     cells = np.where(groups.codes >= 0, groups.codes * shape[1] + labels, -1)
-    return HeldOut(classes, answers, cells, shape, how, groups, y is not None, turned)
+    return HeldOut(classes, answers, cells, shape, how, rows, turned)
 
 
 def draws_afresh(deployed: Deployed) -> bool:
@@ -159,46 +170,44 @@ def draws_afresh(deployed: Deployed) -> bool:
     return any(releases_rows(part) or answers_of(part)._draws_afresh for part in parts)
 
 
-def _answers(
-    deployed: Deployed, X: Any, sensitive_features: Any, groups: Groups, private: bool
-) -> tuple[NDArray[Any], str]:
+def _answers(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[NDArray, str]:
     """Answers, and how they were given: see docs/theory/certificate.md.
 
     Counts are binomial if an answer depends on its row and draws of its own alone. A model that
     answers otherwise in other company and another order is asked for one row at a time.
     """
-    everybody = np.arange(len(groups.codes))
+    X, everybody = given.X, np.arange(len(given))
     # A model that predicts with groups refuses a row without one, which must not end a claim
     # about the others, and would reveal the row where rows are private.
-    rows = np.flatnonzero(groups.codes >= 0) if deployed.group_aware else everybody
+    rows = np.flatnonzero(given.groups.codes >= 0) if deployed.group_aware else everybody
     if not len(rows):
         return np.repeat(np.asarray(deployed.final.classes_)[:1], len(everybody)), ANSWERS_ASSUMED
 
     def ask(some: NDArray[np.int64]) -> NDArray[Any]:
         if np.array_equal(some, everybody):
-            return np.atleast_1d(np.asarray(deployed.predict(X, sensitive_features)))
+            return np.atleast_1d(np.asarray(deployed.predict(X, given.sensitive_features)))
         table = X.tocsr() if hasattr(X, "tocsr") else X
-        own = _safe_indexing(sensitive_features, some) if deployed.group_aware else None
+        own = _safe_indexing(given.sensitive_features, some) if deployed.group_aware else None
         return np.atleast_1d(np.asarray(deployed.predict(_safe_indexing(table, some), own)))
 
     def one_after_another(calls: int) -> NDArray[Any]:
         parts = np.array_split(rows[::-1], min(calls, len(rows)))
         return np.concatenate([ask(part) for part in parts])[::-1]
 
-    given = ask(rows)
+    found = ask(rows)
     if draws_afresh(deployed):
         how = ANSWERS_DRAWN
     elif private:
         how = ANSWERS_ASSUMED  # asking again would tell whether a row of theirs differs
-    elif np.array_equal(given, one_after_another(_CALLS)):
+    elif np.array_equal(found, one_after_another(_CALLS)):
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
         deployed, X = deployed.after_declared_steps(X)
-        how, given = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
-    if len(given) != len(rows) or len(rows) == len(everybody):
-        return given, how
-    answers = np.repeat(given[:1], len(everybody))  # of others any answer: none counts
-    answers[rows] = given
+        how, found = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
+    if len(found) != len(rows) or len(rows) == len(everybody):
+        return found, how
+    answers = np.repeat(found[:1], len(everybody))  # of others any answer: none counts
+    answers[rows] = found
     return answers, how
 
 
@@ -236,13 +245,36 @@ def check_positive(deployed: Deployed, positive: Any) -> bool:
     return bool(positive == classes[0])
 
 
-def check_holdout_labels(
-    deployed: Deployed, y: ArrayLike | None, n_rows: int, private: bool
-) -> list | None:
-    """Refuse labels, or a model, that no table can be made from; None where answers are needed."""
-    if not private and getattr(deployed.final, "classes_", None) is None:
-        return None
-    classes = _classes(deployed, None, y, private)
-    if y is not None:
-        _codes(y, classes, n_rows, "y", private)
-    return classes
+def check_answerable(
+    deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
+) -> None:
+    """Refuse what an evaluation would, as far as no row is looked at, before a charge."""
+    _check_columns(deployed, X)
+    classes: list = [0, 1]  # stand for those of a model that tells them by its answers alone
+    if settings.private or getattr(deployed.final, "classes_", None) is not None:
+        classes = _classes(deployed, None, y, settings.private)
+        if y is not None:
+            _codes(y, classes, count_rows(X), "y", settings.private)
+    for notion in settings.notions:
+        notion.strata(classes, with_labels=y is not None)
+
+
+def _check_columns(deployed: Deployed, X: Any) -> None:
+    first = deployed.stages[0][1] if deployed.stages else deployed.final
+    try:
+        shape = np.shape(X)
+    except ValueError:  # rows of different lengths, which predict refuses without their number
+        shape = ()
+    # Steps that pick columns by name take more than they need; ours do so for ids alone.
+    if not charges_privacy(first) or hasattr(first, "id_column"):
+        return
+    if len(shape) < 2 or (issparse(X) and not get_tags(first).input_tags.sparse):
+        raise ValueError(
+            "X must be a dense table, with a row for each person and a column for each feature: an "
+            "array of two dimensions or a DataFrame."
+        )
+    if len(shape) == 2 and shape[1] != first.n_features_in_:
+        raise ValueError(
+            f"X has {shape[1]} features, but {type(first).__name__} was fitted with "
+            f"{first.n_features_in_}; pass the columns that it was fitted with."
+        )

@@ -14,7 +14,7 @@ from typing import Any
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 FORMAT = "skfairdp certificate 1"
-_HEX = re.compile("[0-9a-f]{64}")
+_HEX = re.compile("[0-9a-f]{64}").fullmatch
 NOT_INSTALLED = "not installed as a distribution"
 
 
@@ -22,16 +22,19 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-_TEXT: tuple[Callable[[Any], bool], str] = (lambda value: isinstance(value, str), "a text")
+_Rule = tuple[Callable[[Any], bool], str]
+_TEXT: _Rule = (lambda value: isinstance(value, str), "a text")
+_LIST: _Rule = (lambda value: isinstance(value, list), "a list")
+_OBJECT: _Rule = (lambda value: isinstance(value, dict), "an object")
 # What each key holds, in words for those who wrote something else.
-_NEEDED: dict[str, tuple[Callable[[Any], bool], str]] = {
+_NEEDED: dict[str, _Rule] = {
     "format": _TEXT,
     "sentence": _TEXT,
     "model_digest": (lambda value: isinstance(value, str) and value != "", "a digest"),
     "model_name": _TEXT,
     "created": _TEXT,
     "privacy": (lambda value: value is None or isinstance(value, dict), "an object, or null"),
-    "fairness": (lambda value: isinstance(value, list), "a list"),
+    "fairness": _LIST,
     "n_rows": (lambda n: n is None or (type(n) is int and n >= 0), "an integer >= 0, or null"),
     "remarks": (_is_texts, "a list of texts"),
     "library_versions": (
@@ -40,15 +43,12 @@ _NEEDED: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
 }
 # Not in files of earlier versions, or only in those that were signed.
-_OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "model_file": (
-        lambda value: value is None or (isinstance(value, str) and bool(_HEX.fullmatch(value))),
-        "a SHA-256, or null",
-    ),
+_OPTIONAL: dict[str, _Rule] = {
+    "model_file": (lambda v: v is None or (_TEXT[0](v) and bool(_HEX(v))), "a SHA-256, or null"),
     "monitor_file": _TEXT,
-    "accuracy": (lambda value: isinstance(value, dict), "an object"),
-    "facts": (lambda value: isinstance(value, list), "a list"),
-    "derived": (lambda value: isinstance(value, dict), "an object"),
+    "accuracy": _OBJECT,
+    "facts": _LIST,
+    "derived": _OBJECT,
     "signature": (lambda value: True, "a signature"),  # its own module looks at it
 }
 _PRIVACY = {part.name for part in fields(PrivacyGuarantee)} - {"exposures"}

@@ -8,52 +8,15 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import get_tags
 
-from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
+from skfairdp.certificate.composition import counts_guarantee, model_privacy, sorted_steps
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.holdout import check_holdout_labels
-from skfairdp.certificate.unwrap import Deployed, charges_privacy
-from skfairdp.labels import count_rows
+from skfairdp.certificate.unwrap import Deployed
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.ledger.findings import declare_public, record_void
 from skfairdp.privacy.noise import NoiseSource
-
-
-def check_answerable(
-    deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
-) -> None:
-    """Refuse what an evaluation would, as far as no row is looked at, before a charge."""
-    _check_columns(deployed, X)
-    classes = check_holdout_labels(deployed, y, count_rows(X), settings.private)
-    for notion in settings.notions:
-        notion.strata((0, 1) if classes is None else classes, with_labels=y is not None)
-
-
-def _check_columns(deployed: Deployed, X: Any) -> None:
-    first = deployed.stages[0][1] if deployed.stages else deployed.final
-    try:
-        shape = np.shape(X)
-    except ValueError:  # rows of different lengths, which predict refuses without their number
-        shape = ()
-    # Steps that pick columns by name take more than they need; ours do so for ids alone.
-    if not charges_privacy(first) or hasattr(first, "id_column"):
-        return
-    if len(shape) < 2 or (issparse(X) and not get_tags(first).input_tags.sparse):
-        raise ValueError(
-            "X must be a dense table, with a row for each person and a column for each feature: an "
-            "array of two dimensions or a DataFrame."
-        )
-    if len(shape) == 2 and shape[1] != first.n_features_in_:
-        raise ValueError(
-            f"X has {shape[1]} features, but {type(first).__name__} was fitted with "
-            f"{first.n_features_in_}; pass the columns that it was fitted with."
-        )
 
 
 @contextmanager
@@ -100,7 +63,8 @@ def tell_ledgers(
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
             # What was put into a model after its fit says nothing about what the fit has shown.
-            others = {*deployed.changes, *declared_public(deployed, public_steps)}
+            _, declared = sorted_steps(deployed.trained.leaves(), public_steps)
+            others = {*deployed.changes, *declared}
             reasons = tuple(text for text in privacy.assumptions if text not in others)
             if reasons:
                 found = dataclasses.replace(privacy, assumptions=(*reasons, whose))

@@ -56,10 +56,8 @@ def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) 
     for scope, lead in _LEADS.items():
         found = _smallest(c for c in fairness if c.scope == scope and c.informative)
         if found:
-            clause = f"{lead.format(certainty=certainty(found[0]))}, {_differences(found)}"
-            return (
-                f"{clause} on {population(found[0], n_rows)}" if scope in by.FROM_ROWS else clause
-            )
+            about = f" on {population(found[0], n_rows)}" if scope in by.FROM_ROWS else ""
+            return f"{lead.format(certainty=certainty(found[0]))}, {_differences(found)}{about}"
     return "Nothing is claimed about differences between groups"
 
 

@@ -16,6 +16,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ SIGNATURE_SHOWS = (
 ALGORITHM = "Ed25519"
 _CONTEXT = b"skfairdp certificate signature 1\n"
 _HEX = re.compile(r"[0-9a-f]{128}")
+_AS_IT_IS: Any = {"ensure_ascii": False, "allow_nan": False}  # of texts and numbers
 
 
 def sign_certificate(text: str, key: keys.Ed25519PrivateKey) -> str:
@@ -58,9 +60,7 @@ def sign_certificate(text: str, key: keys.Ed25519PrivateKey) -> str:
     document.pop("signature", None)
     value = key.sign(_canonical(document)).hex()
     signature = {"algorithm": ALGORITHM, "key": fingerprint(key.public_key()), "value": value}
-    return json.dumps(
-        document | {"signature": signature}, indent=2, ensure_ascii=False, allow_nan=False
-    )
+    return json.dumps(document | {"signature": signature}, indent=2, **_AS_IT_IS)
 
 
 def is_signed(text: str) -> bool:
@@ -150,9 +150,7 @@ def _of_kind(key: Any, kind: type, path: Path) -> Any:
 
 
 def _canonical(document: Mapping[str, Any]) -> bytes:
-    line = json.dumps(
-        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    line = json.dumps(document, sort_keys=True, separators=(",", ":"), **_AS_IT_IS)
     try:
         return _CONTEXT + line.encode("utf-8")
     except UnicodeEncodeError:
@@ -169,7 +167,6 @@ def _library() -> tuple[Any, Any]:
 
 
 def read_key(path: Path) -> bytes:
-    """Read the file of a key."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -178,10 +175,9 @@ def read_key(path: Path) -> bytes:
 
 def _create(path: Path, content: bytes, mode: int) -> None:
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(path, "xb", opener=partial(os.open, mode=mode)) as file:
+            file.write(content)
     except FileExistsError:
         raise SignatureError(f"{path} exists, and no key is overwritten; name another.") from None
     except OSError as error:
         raise SignatureError(f"{path} cannot be written: {error.strerror}.") from None
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)

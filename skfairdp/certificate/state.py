@@ -26,6 +26,7 @@ WITHOUT_EFFECT = {
     "distributed", "ledger", "memory", "n_jobs", "progress", "random_state", "verbose"
 }  # fmt: skip
 _OF_OTHERS = WITHOUT_EFFECT - {"random_state"}
+_STORING = ("__getstate__", "__reduce__", "__reduce_ex__")  # how a class says what is stored
 _METHODS = ("decision_function", "predict", "predict_proba", "score", "transform")
 # What a net of skorch keeps of its training.
 _TRAINING = {"callbacks_", "history_", "init_context_", "verbose", "virtual_params_"}
@@ -65,7 +66,8 @@ def state_of(value: Any, *, training: bool = True) -> tuple[Mapping[str, Any], t
     if isinstance(value, BaseEstimator):
         known = name.startswith(("sklearn.", "skfairdp."))
         return _without(_attributes(value), _OF_OTHERS if known else set()), ()
-    if name and _says_how_to_store(kind):
+    own = any(getattr(kind, how) is not getattr(object, how) for how in _STORING)
+    if name and (own or kind in copyreg.dispatch_table or _has_compiled_state(kind)):
         return shadows(value), _stored(value)
     return _attributes(value), _stored(value) if _has_compiled_state(kind) else ()
 
@@ -102,12 +104,6 @@ def _attributes(value: Any) -> dict[str, Any]:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
                 found[name] = getattr(value, name)
     return found | getattr(value, "__dict__", {})
-
-
-def _says_how_to_store(kind: type) -> bool:
-    names = ("__getstate__", "__reduce__", "__reduce_ex__")
-    own = any(getattr(kind, name) is not getattr(object, name) for name in names)
-    return own or kind in copyreg.dispatch_table or _has_compiled_state(kind)
 
 
 def _has_compiled_state(kind: type) -> bool:
@@ -150,14 +146,11 @@ def content_of_array(array: Any) -> tuple[bytes, list[Any]]:
     return header, [np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()]
 
 
-def is_pandas(value: object) -> bool:
-    """Whether a value is a frame, series, index or array of pandas itself."""
+def content_of_pandas(value: Any) -> list[Any] | None:
+    """Labels, types and values of a frame, series, index or array of pandas itself."""
     own = isinstance(value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray)
-    return own and library_name(type(value)) is not None
-
-
-def content_of_pandas(value: Any) -> list[Any]:
-    """Labels, types and values of something of pandas."""
+    if not own or library_name(type(value)) is None:
+        return None
     if isinstance(value, pd.DataFrame):
         columns = [value.iloc[:, j].array for j in range(value.shape[1])]
         return [value.columns, value.index, columns, value.attrs]

@@ -153,8 +153,7 @@ class Deployed:
     def place_of_release(self) -> int | None:
         """Place of the first step whose output, a private release, is all that later steps see."""
         # A step inside a container is none, since columns pass beside it.
-        places = (i for i, (_, stage) in enumerate(self.stages) if releases_rows(stage))
-        return next(places, None)
+        return next((i for i, (_, stage) in enumerate(self.stages) if releases_rows(stage)), None)
 
     @property
     def release(self) -> tuple[int, Any]:
@@ -178,16 +177,15 @@ class Deployed:
             own = self.bound
         except UnboundModelError:
             return False
-        if own.digest == digest:
-            return True
-        here = platform.python_version()
-        if own.with_code and digest.startswith("sha256:") and python not in ("", here):
+        same, here = own.digest == digest, platform.python_version()
+        comparable = not own.with_code or not digest.startswith("sha256:") or python in ("", here)
+        if not (same or comparable):
             raise IncomparableModelError(
                 f"The certificate was made under Python {python}, and this is {here}: functions "
                 "and classes of yours are compared by their byte code, which may differ. "
                 f"Verify under Python {python}, or certify anew."
             )
-        return False
+        return same
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -236,9 +234,8 @@ class Deployed:
     @property
     def ledger(self) -> Any:
         """Ledger that training charged: that of a search goes before its estimator's."""
-        trained = self.trained
-        held = (getattr(part, "ledger", None) for part in (*trained.searches, trained.final))
-        return next((ledger for ledger in held if ledger is not None), None)
+        parts = (*self.trained.searches, self.trained.final)
+        return next((p.ledger for p in parts if getattr(p, "ledger", None) is not None), None)
 
     @property
     def _post_processes(self) -> bool:

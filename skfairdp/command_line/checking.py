@@ -25,11 +25,6 @@ from skfairdp.command_line.parsing import PASSPHRASE
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-_CARE = (
-    "Loading {} runs whatever code the file holds: verify files of people whose programs you would "
-    "run."
-)
-
 
 def verify(arguments: argparse.Namespace) -> int:
     """Check a certificate, its signature, and its model, which is loaded only if all else holds."""
@@ -54,10 +49,11 @@ def verify(arguments: argparse.Namespace) -> int:
         )
     if arguments.strict and found.missing:
         refused.append("not everything could be recomputed, and --strict was given")
+    refused = refused or _file(arguments, content, certificate.model_file)
     if not refused:
-        refused += _file(arguments, content, certificate.model_file)
-    if not refused:
-        print(_CARE.format(arguments.model), file=sys.stderr, flush=True)
+        care = "verify files of people whose programs you would run."
+        what = f"Loading {arguments.model} runs whatever code the file holds"
+        print(f"{what}: {care}", file=sys.stderr, flush=True)
         model = _loaded(arguments.model, content)
         if not certificate.verify(model):
             refused += [*contradictions(certificate, unwrap(model))] or [
@@ -69,10 +65,8 @@ def verify(arguments: argparse.Namespace) -> int:
         print(f"No: {arguments.certificate} does not hold for {arguments.model}.")
         print("\n".join([*(f"- {item[:1].upper()}{item[1:]}." for item in refused), *lines]))
         return 1
-    print(
-        f"Yes: {arguments.certificate} names the model in {arguments.model}, and its figures "
-        "follow from what it stores."
-    )
+    named = f"{arguments.certificate} names the model in {arguments.model}"
+    print(f"Yes: {named}, and its figures follow from what it stores.")
     signature = f"Signed with {arguments.key}. {signing.SIGNATURE_SHOWS}"
     if key is None:
         signature = "Signed, but not checked: give --key FILE." if signed else "It is not signed."
@@ -82,14 +76,12 @@ def verify(arguments: argparse.Namespace) -> int:
 
 def _file(arguments: argparse.Namespace, content: bytes, named: str | None) -> list[str]:
     """Why a file is not loaded: it is not the one that the certificate names."""
-    found = hashlib.sha256(content).hexdigest()
-    if arguments.sha256 is not None:
-        if found != arguments.sha256.lower():
-            raise CommandError(
-                f"{arguments.model} has the SHA-256 {found}, not the one given. It was not loaded."
-            )
-        return []
-    if named in (None, found):
+    found, given = hashlib.sha256(content).hexdigest(), arguments.sha256
+    if given is not None and found != given.lower():
+        raise CommandError(
+            f"{arguments.model} has the SHA-256 {found}, not the one given. It was not loaded."
+        )
+    if given is not None or named in (None, found):
         return []
     return [
         f"{arguments.model} is not the file that the certificate names (SHA-256 {named}), and was "
@@ -131,7 +123,6 @@ def show_ledger(arguments: argparse.Namespace) -> int:
 
 
 def keygen(arguments: argparse.Namespace) -> int:
-    """Make a pair of keys."""
     secret = _asked("Passphrase of the new key: ") if arguments.passphrase else None
     if secret and PASSPHRASE not in os.environ and _asked("The same again: ") != secret:
         raise CommandError("The two passphrases differ; no key was made.")

@@ -42,9 +42,8 @@ def read_rows(path: Path, inferred: Collection[str] | None = None) -> pd.DataFra
             "pip install pyarrow, or give a CSV file."
         ) from None
     except Exception as error:  # whatever the reader makes of the file; its message may quote a row
-        raise CommandError(
-            f"{path} could not be read as a table: {type(error).__name__}."
-        ) from None
+        kind = type(error).__name__
+        raise CommandError(f"{path} could not be read as a table: {kind}.") from None
     if len(rows) == 0:
         raise CommandError(f"{path} has no rows.")
     # Where there is no header, these names are a person's data: they are not shown.
@@ -86,7 +85,6 @@ def read_document(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file."""
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeError as error:
@@ -94,7 +92,6 @@ def read_text(path: Path) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file."""
     _check_exists(path)
     try:
         return path.read_bytes()

@@ -61,9 +61,7 @@ SCHEMA = """\
 Prints a schema (JSON) to be filled in: numbers need public bounds, texts the list of their
 categories. Names and types are looked at, and no value.
 """
-KEYGEN = """\
-Makes an Ed25519 key pair. Nothing is overwritten; only you can read the private key.
-"""
+KEYGEN = "Makes an Ed25519 key pair. Nothing is overwritten; only you can read the private key."
 LEDGER = "Prints totals, budget and entries of a privacy ledger."
 MONITOR = """\
 Appends a file of decisions, one a row and in their order, to a monitor of a certified gap; without

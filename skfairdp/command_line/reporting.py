@@ -45,16 +45,7 @@ def report(arguments: argparse.Namespace) -> int:
     if arguments.check_ids:
         features = rows.drop(columns=[arguments.target, *arguments.sensitive], errors="ignore")
         warn_of_ids(features, persons_known=arguments.person_ids is not None)
-    people = people_of(
-        rows,
-        target=arguments.target,
-        sensitive=arguments.sensitive,
-        positive=arguments.positive,
-        schema=declared,
-        bounds_are_public=arguments.bounds_are_public,
-        dropped=arguments.drop,
-        person_ids=arguments.person_ids,
-    )
+    people = people_of(rows, arguments, declared)
     persons = people.persons
     if asked is None and persons.count * arguments.epsilon < ENOUGH_FOR_TABLES:
         arguments.mechanism = "rates"

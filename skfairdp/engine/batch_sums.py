@@ -15,8 +15,7 @@ from skfairdp.engine.clipping.norms import LEAST_MARGIN, clip_factors, rounding_
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.row_blocks import PairwiseSum, blocks, fill
-from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
-from skfairdp.engine.stored_batches import StoredBatches
+from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler, StoredBatches
 from skfairdp.engine.sum_margins import margin_of, rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.persons import Persons

@@ -16,22 +16,16 @@ which are added in a fixed order: 46 bits.
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-
-class _Active(threading.local):
-    block = False
-
-
-_ACTIVE = _Active()
 multiply = torch.matmul
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 # The bits of a float64 number that hold its exponent.
@@ -137,30 +131,20 @@ class _Replaced(DispatchMode):
         return func(*args, **kwargs)
 
 
-class ExactProducts:
+@contextmanager
+def exactly() -> Iterator[None]:
     """Compute all products of matrices inside the block exactly, in any module.
 
     Linear and convolutional layers, ``@`` and ``einsum`` of any module, and of its derivatives,
     end in the few functions that are replaced here. A block inside a block does nothing.
     """
+    with nullcontext() if is_on(_Replaced) else _Replaced():
+        yield
 
-    def __init__(self) -> None:
-        self._mode: _Replaced | None = None
 
-    def __enter__(self) -> Self:
-        """Begin to replace products, unless a block around this one does."""
-        if not _ACTIVE.block:
-            _ACTIVE.block = True
-            self._mode = _Replaced()
-            self._mode.__enter__()
-        return self
-
-    def __exit__(self, *reason: Any) -> None:
-        """Leave products to torch again."""
-        if self._mode is not None:
-            _ACTIVE.block = False
-            self._mode.__exit__(*reason)
-            self._mode = None
+def is_on(kind: type[DispatchMode]) -> bool:
+    """Tell whether a mode of some kind is on this thread's stack."""
+    return any(isinstance(mode, kind) for mode in _get_current_dispatch_mode_stack())
 
 
 @cache

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from skfairdp.engine.clipping.linear_stacks import linear_stack
-from skfairdp.engine.exact_products import ExactProducts
+from skfairdp.engine.exact_products import exactly
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, blocks, fill
 
@@ -40,7 +40,7 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = Fa
     # Without rows a block of zeros tells the shape of an answer.
     some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
     filled = [fill(table, DEFAULT_ROWS) for table in some]
-    with ExactProducts():
+    with exactly():
         if certain or _alike_everywhere(answer, filled, DEFAULT_ROWS):
             cuts = blocks(len(filled[0]), DEFAULT_ROWS)
             parts = [answer(*(table[part] for table in filled)) for part in cuts]
@@ -91,7 +91,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 
     module.eval()
     try:
-        with torch.no_grad(), ExactProducts():
+        with torch.no_grad(), exactly():
             of_block = vmap(of_row, randomness="different")
             filled = fill(X, rows)
             if linear_stack(module) is not None or _alike_everywhere(of_block, [filled], rows):

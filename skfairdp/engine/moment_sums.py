@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.row_blocks import PairwiseSum, blocks
+from skfairdp.engine.sum_margins import row_capacity, sum_margin
 from skfairdp.persons import Persons
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource

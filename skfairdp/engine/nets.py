@@ -68,7 +68,6 @@ class PreparedNet:
 
     @property
     def learning_rate(self) -> float:
-        """Learning rate of the net."""
         return float(self.net.lr)
 
     def optimizer(self) -> FlatOptimizer:

@@ -39,7 +39,6 @@ class FlatOptimizer:
 
     @property
     def size(self) -> int:
-        """Number of weights."""
         return sum(parameter.numel() for parameter in self._parameters)
 
     def step(self, gradient: Tensor) -> None:
@@ -60,7 +59,6 @@ class FlatOptimizer:
             parameter.grad = None
 
     def set_lr(self, lr: float) -> None:
-        """Change the learning rate of all groups."""
         for group in self.optimizer.param_groups:
             group["lr"] = lr
 

@@ -72,9 +72,7 @@ def unflatten(module: nn.Module) -> None:
 
     A module that was flattened keeps the whole vector alive through each of its parameters.
     """
-    for parameter in module.parameters():
-        parameter.data = parameter.detach().clone()
-        parameter.grad = None
+    copy_parameters(module, module)
 
 
 def copy_module(module: nn.Module) -> nn.Module:

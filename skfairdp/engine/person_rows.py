@@ -38,7 +38,6 @@ class PersonRows:
         self._largest = int(counts.max(initial=1))
 
     def __len__(self) -> int:
-        """Return the number of persons."""
         return len(self._counts)
 
     def with_rows(self, kept: np.ndarray) -> tuple[np.ndarray, PersonRows]:

@@ -36,13 +36,11 @@ class Processes:
         self._released = 0
 
     def __enter__(self) -> Self:
-        """Connect."""
         if self.size > 1:
             self._group = distributed.new_group(backend="gloo")
         return self
 
     def __exit__(self, *reason: Any) -> None:
-        """Disconnect, however the block ends."""
         if reason[0] is None:
             self._meet()
         if self._group is not None:
@@ -84,12 +82,10 @@ class Processes:
         self.compare()
 
     def compare(self) -> None:
-        """Refuse weights that are not the same everywhere."""
         if self._watched is not None:
             self.agree({"weights": _digest(self._watched[0])})
 
     def first(self, value: Any) -> Any:
-        """Return what the first process has for a value."""
         return self._gathered(value if self.leads else None)[0]
 
     def total(self, numbers: Tensor) -> Tensor:

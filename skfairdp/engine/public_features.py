@@ -51,12 +51,10 @@ class PublicFeatures:
         self._order = np.empty(0, dtype=np.int64)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self._X)
 
     @property
     def labels(self) -> Tensor:
-        """Labels of the rows."""
         return self._targets[0]
 
     def outputs(self, module: nn.Module) -> Tensor:

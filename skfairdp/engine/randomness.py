@@ -10,33 +10,25 @@ from __future__ import annotations
 import math
 import pickle
 import random
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from skfairdp.engine.clipping.linear_stacks import linear_stack
-from skfairdp.engine.exact_products import DispatchMode
+from skfairdp.engine.exact_products import DispatchMode, is_on
 from skfairdp.engine.parameter_vector import copy_module
 
 _DRAWS = torch.Tag.nondeterministic_seeded
 _WITH_GENERATOR = {"default": "generator", "low": "low_generator"}
 
 
-class _Depth(threading.local):
-    blocks = 0
-
-
-_DEPTH = _Depth()
-
-
 def are_served() -> bool:
     """Whether torch's draws in this thread come from a generator of our own."""
-    return _DEPTH.blocks > 0
+    return is_on(OwnDraws)
 
 
 class OwnDraws(DispatchMode):
@@ -46,17 +38,6 @@ class OwnDraws(DispatchMode):
         super().__init__()
         self._generator = generator
         self.used = False
-
-    def __enter__(self) -> Self:
-        """Begin to serve draws."""
-        super().__enter__()
-        _DEPTH.blocks += 1
-        return self
-
-    def __exit__(self, *reason: Any) -> None:
-        """Leave draws to torch again."""
-        _DEPTH.blocks -= 1
-        super().__exit__(*reason)
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self._serve(func, args, kwargs) if _DRAWS in func.tags else func(*args, **kwargs)
@@ -68,12 +49,11 @@ class OwnDraws(DispatchMode):
         if given.get("dropout_p") == 0.0:
             return func(*args, **kwargs)  # attention that drops nothing
         self.used = True
-        if name in ("rand", "randn"):
-            out = torch.empty(given["size"], dtype=given["dtype"], device=given["device"])
-            return self._uniform(out) if name == "rand" else self._normal(out)
-        if name in ("rand_like", "randn_like"):
-            out = torch.empty_like(like, dtype=given["dtype"], device=given["device"])
-            return self._uniform(out) if name == "rand_like" else self._normal(out)
+        if name in ("rand", "randn", "rand_like", "randn_like"):
+            kind = {"dtype": given["dtype"], "device": given["device"]}
+            alike = name.endswith("_like")
+            out = torch.empty_like(like, **kind) if alike else torch.empty(given["size"], **kind)
+            return self._normal(out) if name.startswith("randn") else self._uniform(out)
         if name == "uniform_":
             low, high = given["from"], given["to"]
             return self._uniform(like).mul_(high - low).add_(low)

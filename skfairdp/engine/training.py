@@ -34,12 +34,10 @@ class Progress:
         self.step = 0
 
     def advance(self) -> None:
-        """Count one step."""
         self.step += 1
         self._bar.update()
 
     def close(self) -> None:
-        """Remove the bar."""
         self._bar.close()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Self
 
 from skfairdp.parameters import COUNT, check_arguments
@@ -25,19 +24,17 @@ _OF_LAST_STEP = (
     "group_update", "expected_batch_size", "n_groups",
 )  # fmt: skip
 # Inputs of each kind. "claims": how many claims share the error probability.
-KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        EXACT: ("claims",),
-        HOEFFDING: ("claims",),
-        NOISY_COUNTS: ("claims", "epsilon", "public_sizes", "terms"),
-        OWN_MODELS: ("claims", "sums", "trials", "distances", "n_draws"),
-        COUNTED: (),
-        RELEASE: ("epsilon",),
-        TOTAL_VARIATION: ("claims", "attenuation", "n_codes"),
-        LAST_STEP: _OF_LAST_STEP,
-        WEIGHT_LENGTH: ("norm", "std"),
-    }
-)
+KINDS: Mapping[str, tuple[str, ...]] = {
+    EXACT: ("claims",),
+    HOEFFDING: ("claims",),
+    NOISY_COUNTS: ("claims", "epsilon", "public_sizes", "terms"),
+    OWN_MODELS: ("claims", "sums", "trials", "distances", "n_draws"),
+    COUNTED: (),
+    RELEASE: ("epsilon",),
+    TOTAL_VARIATION: ("claims", "attenuation", "n_codes"),
+    LAST_STEP: _OF_LAST_STEP,
+    WEIGHT_LENGTH: ("norm", "std"),
+}
 DEPLOYED = "deployed model"
 AVERAGED = "averaged over its draws"
 ANY_POPULATION = "any population"
@@ -46,17 +43,15 @@ DOWNSTREAM = "any downstream predictor"
 DOWNSTREAM_LIKE = "any downstream predictor of such people"
 ANSWERED = "answered queries"
 # What each kind of derivation can show.
-SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        DEPLOYED: (EXACT, HOEFFDING, NOISY_COUNTS),
-        AVERAGED: (HOEFFDING, OWN_MODELS),
-        ANY_POPULATION: (WEIGHT_LENGTH,),
-        TRAINING: (LAST_STEP,),
-        DOWNSTREAM: (RELEASE,),
-        DOWNSTREAM_LIKE: (TOTAL_VARIATION,),
-        ANSWERED: (COUNTED,),
-    }
-)
+SHOWN: Mapping[str, tuple[str, ...]] = {
+    DEPLOYED: (EXACT, HOEFFDING, NOISY_COUNTS),
+    AVERAGED: (HOEFFDING, OWN_MODELS),
+    ANY_POPULATION: (WEIGHT_LENGTH,),
+    TRAINING: (LAST_STEP,),
+    DOWNSTREAM: (RELEASE,),
+    DOWNSTREAM_LIKE: (TOTAL_VARIATION,),
+    ANSWERED: (COUNTED,),
+}
 SCOPES = tuple(SHOWN)
 # Statements about people like those who were held out; the others hold for all people.
 FROM_ROWS = (DEPLOYED, AVERAGED, DOWNSTREAM_LIKE)

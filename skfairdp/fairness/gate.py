@@ -163,9 +163,8 @@ class ParityGate:
         after[group][label] += 1
         if self.rule == "queried_cell":
             gap = next(islice(disparities(after, Fraction), group * self.n_classes + label, None))
-            return sum(self._counts[group]) < self.cold_start or gap < exact_tolerance(
-                self.tolerance
-            )
+            limit = exact_tolerance(self.tolerance)
+            return sum(self._counts[group]) < self.cold_start or gap < limit
         return not self.open or self._improves(after)
 
     @completed_by(accepts)
@@ -232,10 +231,8 @@ class ParityGate:
         if distance > _TIE and abs(fall) > _TIE:
             return fall > 0
         limit = exact_tolerance(self.tolerance)
-        now, then = (
-            excess_over(limit, list(disparities(table, Fraction)))
-            for table in (self._counts, after)
-        )
+        exact = (list(disparities(table, Fraction)) for table in (self._counts, after))
+        now, then = (excess_over(limit, gaps) for gaps in exact)
         return then == 0 or then < now
 
 

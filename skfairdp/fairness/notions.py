@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+_Rates = Iterable[tuple[str, NDArray[np.bool_], NDArray[np.bool_]]]
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
@@ -83,7 +84,7 @@ class Notion:
     rates: str
     meaning: str
     needs_labels: bool
-    cells: Callable[[Sequence], Iterable[tuple[str, NDArray[np.bool_], NDArray[np.bool_]]]]
+    cells: Callable[[Sequence], _Rates]
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or _NAME.fullmatch(self.name) is None:
@@ -222,25 +223,19 @@ def pairs(
     return mask
 
 
-def _demographic_parity(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]:
-    return [
-        (
-            f"prediction {classes[c]}" * (len(classes) != 2),
-            pairs(classes),
-            pairs(classes, prediction=c),
-        )
-        for c in _watched(classes)
-    ]
+def _demographic_parity(classes: Sequence) -> _Rates:
+    names = [f"prediction {label}" * (len(classes) != 2) for label in classes]
+    return [(names[c], pairs(classes), pairs(classes, prediction=c)) for c in _watched(classes)]
 
 
-def _equal_opportunity(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]:
+def _equal_opportunity(classes: Sequence) -> _Rates:
     return [
         (f"label {classes[c]}", pairs(classes, label=c), pairs(classes, prediction=c))
         for c in _watched(classes)
     ]
 
 
-def _equalized_odds(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]:
+def _equalized_odds(classes: Sequence) -> _Rates:
     return [
         (
             f"label {classes[y]}" + ("" if len(classes) == 2 else f", prediction {classes[c]}"),
@@ -252,46 +247,42 @@ def _equalized_odds(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]:
     ]
 
 
-def _accuracy_parity(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]:
+def _accuracy_parity(classes: Sequence) -> _Rates:
     return [("", pairs(classes), np.eye(len(classes), dtype=bool))]
 
 
+_KNOWN = {  # rates that are compared, whose share of what that is, and its cells
+    "demographic_parity": (
+        "selection rates",
+        "The share of people who are given the positive outcome",
+        _demographic_parity,
+    ),
+    "equal_opportunity": (
+        "true positive rates",
+        "Among people whose true label is positive, the share who are given the positive outcome",
+        _equal_opportunity,
+    ),
+    "equalized_odds": (
+        "true and false positive rates",
+        "Among people whose true label is positive, and among the others, the share who are given "
+        "the positive outcome",
+        _equalized_odds,
+    ),
+    "accuracy_parity": (
+        "rates of correct predictions",
+        "The share of people for whom the prediction is right",
+        _accuracy_parity,
+    ),
+}
 NOTIONS: dict[str, Notion] = {
-    notion.name: notion
-    for notion in (
-        Notion(
-            name="demographic_parity",
-            rates="selection rates",
-            meaning="The share of people who are given the positive outcome is compared between "
-            "groups.",
-            needs_labels=False,
-            cells=_demographic_parity,
-        ),
-        Notion(
-            name="equal_opportunity",
-            rates="true positive rates",
-            meaning="Among people whose true label is positive, the share who are given the "
-            "positive outcome is compared between groups.",
-            needs_labels=True,
-            cells=_equal_opportunity,
-        ),
-        Notion(
-            name="equalized_odds",
-            rates="true and false positive rates",
-            meaning="Among people whose true label is positive, and among the others, the share "
-            "who are given the positive outcome is compared between groups.",
-            needs_labels=True,
-            cells=_equalized_odds,
-        ),
-        Notion(
-            name="accuracy_parity",
-            rates="rates of correct predictions",
-            meaning="The share of people for whom the prediction is right is compared between "
-            "groups.",
-            needs_labels=True,
-            cells=_accuracy_parity,
-        ),
+    name: Notion(
+        name=name,
+        rates=rates,
+        meaning=f"{share} is compared between groups.",
+        needs_labels=name != "demographic_parity",
+        cells=cells,
     )
+    for name, (rates, share, cells) in _KNOWN.items()
 }
 
 

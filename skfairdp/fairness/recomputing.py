@@ -11,18 +11,15 @@ from numpy.typing import NDArray
 from scipy.special import erf
 
 from skfairdp.fairness import derivation as by
+from skfairdp.fairness.bounds import noisy_counts as noisy
+from skfairdp.fairness.bounds import rate_gaps
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED
 from skfairdp.fairness.bounds.head_noise import theorem2_bound
-from skfairdp.fairness.bounds.noisy_counts import (
-    NoisyCells,
-    private_gap_upper_bound,
-    private_rate_intervals,
-)
-from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
-from skfairdp.fairness.bounds.smoothing import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.derivation import ANSWERED, Derivation, level_of_one
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+
+_Two = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def recomputed_bound(claim: FairnessGuarantee, derivation: Derivation | None = None) -> float:
@@ -50,17 +47,15 @@ def recomputed_estimate(claim: FairnessGuarantee) -> float | None:
     rows = np.maximum(rows, 0.0)
     if how is not None and how.kind == by.COUNTED and not rows.all():
         return None
-    return gap_estimate(np.clip(hits, 0.0, rows), rows)
+    return rate_gaps.gap_estimate(np.clip(hits, 0.0, rows), rows)
 
 
-def recomputed_intervals(
-    claim: FairnessGuarantee, confidence_level: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def recomputed_intervals(claim: FairnessGuarantee, confidence_level: float) -> _Two:
     """Interval of each cell of a claim from noisy counts, in the order of its counts."""
     assert claim.derivation is not None
     inputs = claim.derivation.values
     cells = _noisy_cells(claim, inputs["public_sizes"], inputs["terms"])
-    ends = private_rate_intervals(cells, inputs["epsilon"], confidence_level=confidence_level)
+    ends = noisy.private_rate_intervals(cells, inputs["epsilon"], confidence_level=confidence_level)
     return ends[0].ravel(), ends[1].ravel()
 
 
@@ -71,9 +66,7 @@ def _rates(claim: FairnessGuarantee) -> tuple[CellCount, ...]:
     return tuple(count for count in claim.counts if count.stratum != ANSWERED_OF_ASKED)
 
 
-def _grid(
-    claim: FairnessGuarantee, counts: tuple[CellCount, ...]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _grid(claim: FairnessGuarantee, counts: tuple[CellCount, ...]) -> _Two:
     """Successes and trials, two arrays of shape (n_strata, n_groups)."""
     strata = list(dict.fromkeys(count.stratum for count in counts))
     wanted = [(stratum, group) for stratum in strata for group in claim.groups]
@@ -91,7 +84,7 @@ def _whole(values: Any) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def _plain_counts(claim: FairnessGuarantee) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _plain_counts(claim: FairnessGuarantee) -> _Two:
     if any(count.noisy for count in claim.counts):
         raise ValueError("counts with noise need a bound that allows for the noise")
     return _grid(claim, claim.counts)
@@ -99,18 +92,10 @@ def _plain_counts(claim: FairnessGuarantee) -> tuple[NDArray[np.float64], NDArra
 
 def _exact(claim: FairnessGuarantee, level: float) -> float:
     hits, rows = map(_whole, _plain_counts(claim))
-    return float(gap_upper_bound(hits, rows, confidence_level=level))
+    return float(rate_gaps.gap_upper_bound(hits, rows, confidence_level=level))
 
 
-def _hoeffding(claim: FairnessGuarantee, level: float) -> float:
-    return float(score_gap_upper_bound(*_plain_counts(claim), confidence_level=level))
-
-
-def _noisy_counts(claim: FairnessGuarantee, level: float, *, epsilon: float, **of: Any) -> float:
-    return private_gap_upper_bound(_noisy_cells(claim, **of), epsilon, confidence_level=level)
-
-
-def _noisy_cells(claim: FairnessGuarantee, public_sizes: bool, terms: Any) -> NoisyCells:
+def _noisy_cells(claim: FairnessGuarantee, public_sizes: bool, terms: Any) -> noisy.NoisyCells:
     if not all(count.noisy for count in claim.counts):
         raise ValueError("a bound from noisy counts needs counts that are marked so")
     hits, rows = _grid(claim, claim.counts)
@@ -118,11 +103,11 @@ def _noisy_cells(claim: FairnessGuarantee, public_sizes: bool, terms: Any) -> No
     if summed.shape != (len(hits), 2) or np.any(summed < 1):
         raise ValueError("'terms' must hold two numbers of noise terms for every stratum")
     if not public_sizes:
-        return NoisyCells(_whole(hits), _whole(rows - hits), *summed.T)
+        return noisy.NoisyCells(_whole(hits), _whole(rows - hits), *summed.T)
     # With known rows only the difference of the two noisy counts is used, and it is stored.
     contrast = _whole(2.0 * hits - rows)
     nothing = np.zeros_like(contrast)
-    return NoisyCells(contrast, nothing, summed[:, 0], summed[:, 1], _whole(rows))
+    return noisy.NoisyCells(contrast, nothing, summed[:, 0], summed[:, 1], _whole(rows))
 
 
 def _own_models(claim: FairnessGuarantee, level: float, *, n_draws: int | None, **of: Any) -> float:
@@ -133,7 +118,7 @@ def _own_models(claim: FairnessGuarantee, level: float, *, n_draws: int | None, 
         raise ValueError("'sums', 'trials' and 'distances' must have an entry for every group")
     if np.any(hits < 0) or np.any(hits > rows) or np.any(apart < 0):
         raise ValueError("'sums' must lie between 0 and 'trials', and 'distances' above 0")
-    return own_models_bound(hits, rows, apart, error=1.0 - level, n_draws=n_draws)
+    return rate_gaps.own_models_bound(hits, rows, apart, error=1.0 - level, n_draws=n_draws)
 
 
 def _counted(claim: FairnessGuarantee) -> float:
@@ -180,8 +165,12 @@ def _weight_length(claim: FairnessGuarantee, *, norm: float, std: float) -> floa
 
 _BOUNDS: dict[str, Callable[..., float]] = {
     by.EXACT: _exact,
-    by.HOEFFDING: _hoeffding,
-    by.NOISY_COUNTS: _noisy_counts,
+    by.HOEFFDING: lambda claim, level: float(
+        rate_gaps.score_gap_upper_bound(*_plain_counts(claim), confidence_level=level)
+    ),
+    by.NOISY_COUNTS: lambda claim, level, epsilon, **of: noisy.private_gap_upper_bound(
+        _noisy_cells(claim, **of), epsilon, confidence_level=level
+    ),
     by.OWN_MODELS: _own_models,
     by.TOTAL_VARIATION: _total_variation,
     by.COUNTED: _counted,

@@ -50,9 +50,8 @@ class SmallestGap:
         return self.smallest <= (USEFUL if self.tolerance is None else self.tolerance)
 
     def __str__(self) -> str:
-        text = (
-            f"Equal rates of {self.rate:g} would show a gap of at most {rounded_up(self.smallest)}"
-        )
+        shown = rounded_up(self.smallest)
+        text = f"Equal rates of {self.rate:g} would show a gap of at most {shown}"
         if self.tolerance is None:
             return text + "."
         if self.possible:

@@ -91,13 +91,17 @@ class BudgetedClassifier(PrivateClassifier):
         if self._free:
             warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
             return 0.0
-        budget = self.epsilon - sizes.prior_epsilon
-        if budget <= 0.0:
-            raise ValueError(
-                f"'group_sizes_epsilon' = {sizes.prior_epsilon:g} leaves nothing of "
-                f"'epsilon' = {self.epsilon:g} for training; set it lower."
-            )
+        price = sizes.prior_epsilon
+        self._refuse_price(price, f"'group_sizes_epsilon' = {price:g}")
+        budget = self.epsilon - price
         return noise_multiplier_for(budget, self.delta, lambda sigma: self._plan(sizes, sigma))
+
+    def _refuse_price(self, price: float, said: str, cure: str = "set it lower") -> None:
+        """Refuse what leaves nothing of the budget."""
+        if self.epsilon is not None and price >= self.epsilon:
+            raise ValueError(
+                f"{said} leaves nothing of 'epsilon' = {self.epsilon:g} for training; {cure}."
+            )
 
     def _planned(self, sizes: Sizes) -> tuple[float, Plan]:
         """Noise multiplier and plan of a fit, for sizes that it can protect."""

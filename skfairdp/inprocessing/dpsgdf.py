@@ -12,7 +12,7 @@ from torch import Tensor
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.parameters import POSITIVE, Number
-from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 
 
@@ -74,15 +74,10 @@ class DPSGDFClassifier(GroupedClassifier):
     clip_norms_: dict[Any, float] = field(init=False)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        size = self._batch_size(sizes.total)
-        counts = Block(
-            name="long and other gradients",
-            max_norm=1.0,
-            weights=(1.0,) * len(sizes.cells),
-            noise_std=noise_multiplier * float(self.count_noise_ratio),
-        )
+        size, std = self._batch_size(sizes.total), noise_multiplier * float(self.count_noise_ratio)
+        counts = sizes.whole(("long and other gradients", 1.0, std))
         segment = sizes.batches(self.max_epochs, size, ("gradient", 1.0, noise_multiplier))
-        segment = replace(segment, blocks=(counts, *segment.blocks))
+        segment = replace(segment, blocks=(*counts.blocks, *segment.blocks))
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _train(self, run: Run) -> None:

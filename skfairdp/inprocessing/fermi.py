@@ -193,12 +193,9 @@ class DPFermiClassifier(GroupedClassifier):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        price = self.label_counts_epsilon
-        if self._by_label and self.epsilon is not None and price >= self.epsilon:
-            raise ValueError(
-                f"'label_counts_epsilon' = {price:g} leaves nothing of 'epsilon' = "
-                f"{self.epsilon:g} for training; set it lower."
-            )
+        if self._by_label:
+            price = self.label_counts_epsilon
+            self._refuse_price(price, f"'label_counts_epsilon' = {price:g}")
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         groups = super()._encode_groups(sensitive_features, n)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -79,9 +78,8 @@ def save_onnx(
     except ImportError as error:
         raise ImportError("ONNX files need pip install skfairdp[onnx]") from error
     with warnings.catch_warnings():
-        # What the exporter itself will have to change.
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
+        for kind in (FutureWarning, DeprecationWarning):
+            warnings.simplefilter("ignore", kind)  # what the exporter itself will have to change
         try:
             program = torch.onnx.export(
                 answer,
@@ -98,15 +96,15 @@ def save_onnx(
                 "torch's exporter does not take it, nor nets of images, or that decide by values."
             ) from error
     assert program is not None  # the old exporter alone returns nothing
+    parts: list[Any] = [program.model.graph, *program.model.functions.values()]
+    for node in (node for part in parts for node in part.all_nodes()):
+        node.metadata_props.clear()  # where on this machine the code lies that made it
     facts = {
         "classes": json.dumps(model.classes_.tolist()),
         "privacy": certificate.sentence,
         "certificate": certificate.to_json(),
         "model_digest": certificate.model_digest,
     }
-    functions = (function.all_nodes() for function in program.model.functions.values())
-    for node in chain(program.model.graph.all_nodes(), *functions):
-        node.metadata_props.clear()  # where on this machine the code lies that made it
     program.model.metadata_props.update(facts)
     program.save(Path(path))
 
@@ -116,7 +114,7 @@ def _answer(model: Any) -> nn.Module:
     kind = type(model)
     if all(getattr(kind, name, None) is getattr(PathClassifier, name) for name in _OF_PATHS):
         chances = Chances(model.module_, model._rates, len(model.direction_))
-        return _PathAnswer(Scores(chances, model.direction_), model.multiplier_).eval()
+        return _PathAnswer(Scores(chances, model.direction_), float(model.multiplier_)).eval()
     if any(getattr(kind, n, None) is not getattr(GradientClassifier, n) for n in _OF_NETS):
         raise TypeError(
             f"'model' is a {kind.__name__}, whose answers are not those of one net. Pass a fitted "
@@ -128,29 +126,25 @@ def _answer(model: Any) -> nn.Module:
 class _Answer(nn.Module):
     """Classes and their probabilities, as `skfairdp.engine.inference.probabilities` has them."""
 
-    def __init__(self, module: nn.Module, link: str) -> None:
+    def __init__(self, module: nn.Module, how: Any) -> None:
         super().__init__()
-        self.module, self.link = module, link
+        self.module, self.how = module, how  # the net's link, or a path's multiplier
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
         output = self.module(X).flatten(1).double()
-        if self.link == "logit":
+        if self.how == "logit":
             positive = 0.5 * (1.0 + torch.tanh(0.5 * output))
             found = torch.cat([1.0 - positive, positive], dim=1)
-        elif self.link == "softmax":
+        elif self.how == "softmax":
             found = torch.softmax(output, dim=1)
         else:
             found = output / output.sum(dim=1, keepdim=True)
         return found.argmax(dim=1), found
 
 
-class _PathAnswer(nn.Module):
-    def __init__(self, scores: nn.Module, multiplier: float) -> None:
-        super().__init__()
-        self.scores, self.multiplier = scores, float(multiplier)
-
+class _PathAnswer(_Answer):
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        scores = self.scores(X)
+        scores = self.module(X)
         positive = 0.5 * (1.0 + scores[:, :1])
-        selected = scores[:, 0] - self.multiplier * scores[:, 1] > 0.0
+        selected = scores[:, 0] - self.how * scores[:, 1] > 0.0
         return selected.long(), torch.cat([1.0 - positive, positive], dim=1)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io as streams
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from pkgutil import resolve_name
@@ -157,22 +158,16 @@ def _skops() -> Any:
         def _construct(self) -> Any:
             return MappingProxyType(self.children["content"].construct())
 
-    def wrapped(node: type[Wrapped], value: Any, content: Any, context: Any) -> dict[str, Any]:
+    def wrapped(node: str, content: Callable[[Any], Any], value: Any, context: Any) -> dict:
         return {
             "__class__": type(value).__name__,
             "__module__": type(value).__module__,
-            "__loader__": node.__name__,
-            "content": get_state(content, context),
+            "__loader__": node,
+            "content": get_state(content(value), context),
         }
 
-    @_get_state.register(Tensor)
-    def of_tensor(value: Tensor, context: Any) -> dict[str, Any]:
-        return wrapped(TensorNode, value, value.detach().cpu().numpy(), context)
-
-    @_get_state.register(MappingProxyType)
-    def of_mapping(value: Any, context: Any) -> dict[str, Any]:
-        return wrapped(MappingNode, value, dict(value), context)
-
-    for node in (TensorNode, MappingNode):
+    contents: dict[type[Wrapped], Any] = {TensorNode: lambda tensor: tensor.detach().cpu().numpy()}
+    for node, content in (contents | {MappingNode: dict}).items():
+        _get_state.register(node.kinds[0], partial(wrapped, node.__name__, content))
         NODE_TYPE_MAPPING[(node.__name__, PROTOCOL)] = node
     return io

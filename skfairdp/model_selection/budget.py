@@ -32,7 +32,6 @@ from skfairdp.privacy.plan import Plan
 SMALLEST, LARGEST = 0.1, 1e7  # noise multipliers that are looked at
 # What may fail in a run of any candidate, if it may in one of the reference: 2**30 steps.
 ROOM = 2.0**-70
-SMALLEST_SCORE = 1e-4  # epsilon of a table; less leaves nothing but noise
 
 MakePlan = Callable[[float], Plan]  # from a noise multiplier
 
@@ -157,18 +156,15 @@ def score_epsilon_below(limit: NDArray[np.float64], runs: NumberOfRuns) -> float
 
 
 def _smallest(
-    excess: Callable[[float], float],
-    subject: str,
-    smallest: float = SMALLEST,
-    largest: float = LARGEST,
+    excess: Callable[[float], float], subject: str, least: float = SMALLEST, most: float = LARGEST
 ) -> float:
     """Multiplier at which a falling excess reaches zero, from above."""
-    low, high = math.log(smallest), math.log(largest)
+    low, high = math.log(least), math.log(most)
     if excess(low) <= 0.0:
-        return smallest
+        return least
     if excess(high) > 0.0:
-        if largest < LARGEST:
-            return _smallest(excess, subject, largest)
+        if most < LARGEST:
+            return _smallest(excess, subject, most)
         raise ValueError(
             f"No noise multiplier up to {LARGEST:g} is enough for {subject}; give a larger "
             "'epsilon', a smaller 'n_iter', or fewer steps."

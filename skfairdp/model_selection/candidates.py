@@ -20,11 +20,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
+from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, unwrap
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
 from skfairdp.model_selection.budget import SearchBudget
-from skfairdp.model_selection.holding_out import Divided, Score, SearchRows, noisy_table, score_of
+from skfairdp.model_selection.holding_out import Divided, Score, noisy_table, score_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import answers_of
@@ -124,7 +125,7 @@ def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) 
 
 
 def planner(
-    estimator: Any, parameters: Mapping[str, Any] | None, delta: float, rows: SearchRows
+    estimator: Any, parameters: Mapping[str, Any] | None, delta: float, rows: GroupedRows
 ) -> Callable[[float], Plan]:
     """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
     final = final_of(told(estimator, parameters, delta=delta))
@@ -140,16 +141,15 @@ def planner(
     return lambda multiplier: final._plan(sizes, multiplier)
 
 
-def groups_by_name(model: Any, sensitive_features: Any) -> dict[str, Any]:
-    """Keyword under which fit takes the groups, with routing on and off."""
-    if sensitive_features is None:
-        return {}
-    prefix = ""
+def fit_on(model: Any, rows: GroupedRows) -> Any:
+    """Fit on a copy: what a step writes into its rows must not reach the next candidate."""
+    given, prefix, last = rows.sensitive_features, "", model
     if not sklearn.get_config()["enable_metadata_routing"]:
-        while isinstance(model, Pipeline):
-            step, model = model.steps[-1]
+        while isinstance(last, Pipeline):
+            step, last = last.steps[-1]
             prefix += f"{step}__"
-    return {f"{prefix}sensitive_features": sensitive_features}
+    groups = {} if given is None else {f"{prefix}sensitive_features": given}
+    return model.fit(deepcopy(rows.X), rows.y, **groups)
 
 
 def refuse_charging(steps: Iterable[tuple[str, Any]]) -> None:
@@ -231,7 +231,7 @@ def trained(
     search: Any,
     budget: SearchBudget | None,
     parameters: Mapping[str, Any],
-    rows: SearchRows,
+    rows: GroupedRows,
     prior: np.random.Generator,
 ) -> Any:
     """Train one candidate at its share of the budget."""
@@ -244,7 +244,4 @@ def trained(
         plans = planner(search.estimator, parameters, search.delta, rows)
         multiplier = budget.multiplier_for(plans)
         settings |= {"epsilon": None, "noise_multiplier": multiplier}
-    model = told(search.estimator, parameters, **settings)
-    # A copy: what a step writes into its rows must not reach the next candidate.
-    own = deepcopy(rows.X)
-    return model.fit(own, rows.y, **groups_by_name(model, rows.sensitive_features))
+    return fit_on(told(search.estimator, parameters, **settings), rows)

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.model_selection import PredefinedSplit
 
 from skfairdp.assumptions import VALIDATION_ROWS
-from skfairdp.certificate.search_fits import FitsOfSearch, fits_of_search
+from skfairdp.certificate.search_fits import fits_of_search
 from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -112,18 +112,10 @@ def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
         )
     if deployed.final.privacy_ is None:
         return SearchCost(None, None, None, "The fits were made without noise: nothing is private.")
-    return _of_others(
-        search, fits_of_search(search, deployed.final), deployed.final.privacy_, public_validation
-    )
-
-
-def _of_others(
-    search: Any, fits: FitsOfSearch | None, refit: PrivacyGuarantee, public_validation: bool
-) -> SearchCost:
-    name = type(search).__name__
+    fits, refit = fits_of_search(search, deployed.final), deployed.final.privacy_
     scores = (
-        f"{name} compared exact scores of its validation rows, so the whole search is not "
-        "private: no finite ε covers a figure without noise."
+        f"{type(search).__name__} compared exact scores of its validation rows, so the whole "
+        "search is not private: no finite ε covers a figure without noise."
     )
     about: dict[str, Any] = {"adjacency": refit.adjacency, "protects": refit.protects}
     if fits is None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from skfairdp.documentation import completed_by
-from skfairdp.model_selection.frontier import (
-    directions,
-    measured,
-    pareto_frontier,
-    results_of_search,
-)
+from skfairdp.model_selection import frontier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +20,7 @@ if TYPE_CHECKING:
 MARKERS = "osD^vP*Xhd<>"
 
 
+@dataclass(eq=False, repr=False)
 class ParetoDisplay:
     """Accuracy against the gap, with epsilon as colour; one panel for each notion.
 
@@ -59,17 +56,13 @@ class ParetoDisplay:
     'gap'
     """
 
-    figure_: Figure
-    axes_: np.ndarray
-    _colours: ListedColormap
-
-    def __init__(
-        self, results: pd.DataFrame, gaps: Sequence[str], value: str, label: str | None = None
-    ) -> None:
-        self.results = results
-        self.gaps = list(gaps)
-        self.value = value
-        self.label = label
+    results: pd.DataFrame
+    gaps: Sequence[str]
+    value: str
+    label: str | None = None
+    figure_: Figure = field(init=False)
+    axes_: np.ndarray = field(init=False)
+    _colours: ListedColormap = field(init=False)
 
     @classmethod
     def from_results(
@@ -101,8 +94,8 @@ class ParetoDisplay:
         -------
         ParetoDisplay
         """
-        frame, gaps, values = measured(results, gaps, None if value is None else [value])
-        directions(frame, values[:1], gaps)
+        frame, gaps, values = frontier.measured(results, gaps, None if value is None else [value])
+        frontier.directions(frame, values[:1], gaps)
         return cls(frame, gaps, values[0], label).plot(ax=ax)
 
     @classmethod
@@ -120,7 +113,7 @@ class ParetoDisplay:
         label : str, optional
             Searched parameter that markers tell apart.
         """
-        return cls.from_results(results_of_search(search), label=label, ax=ax)
+        return cls.from_results(frontier.results_of_search(search), label=label, ax=ax)
 
     @completed_by(from_results)
     def plot(self, *, ax: Axes | None = None) -> ParetoDisplay:
@@ -187,7 +180,7 @@ class ParetoDisplay:
                 made = panel.scatter(x, y, label=name, **look, **tint)
                 name, drawn = None, made if colour else drawn  # named once
         for level in np.unique(epsilon[private]):
-            best = pareto_frontier(
+            best = frontier.pareto_frontier(
                 frame[epsilon == level], maximize=[self.value], minimize=[gap]
             ).sort_values(gap)
             panel.step(best[gap], best[self.value], where="post", color="grey", lw=0.7, zorder=0)

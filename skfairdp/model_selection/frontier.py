@@ -62,7 +62,6 @@ def directions(
 
 
 def refuse_absent(frame: pd.DataFrame, names: Iterable[str]) -> None:
-    """Refuse names of no column."""
     for name in names:
         if name not in frame.columns:
             raise ValueError(f"{name!r} is not a column of the results: {list(frame.columns)}.")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
-from sklearn.utils import _safe_indexing
 
 from skfairdp.certificate.counted_claims import noisy_cells
-from skfairdp.certificate.holdout import ask_holdout
+from skfairdp.certificate.holdout import GroupedRows, ask_holdout
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.datasets.stored_rows import refuse_malformed
 from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
@@ -27,24 +26,11 @@ BINS = 20  # of the predicted probability, for the area under the curve
 
 
 @dataclass(frozen=True, eq=False)
-class SearchRows:
-    """Some of the rows; dropped when a search is done."""
-
-    X: Any
-    y: Any
-    sensitive_features: Any
-    groups: Groups
-
-    def __len__(self) -> int:
-        return len(self.groups.codes)
-
-
-@dataclass(frozen=True, eq=False)
 class Divided:
-    """Both parts, and the groups of all rows."""
+    """Both parts, dropped when a search is done, and the groups of all rows."""
 
-    training: SearchRows
-    held_out: SearchRows
+    training: GroupedRows
+    held_out: GroupedRows
     groups: tuple | None
 
 
@@ -64,17 +50,9 @@ def divide(
     if sensitive_features is not None:
         groups = encode_groups(sensitive_features, n_rows=n_rows)
     in_training = source.sampling.random(n_rows) >= holdout_fraction
-
-    def part(index: NDArray[np.int64]) -> SearchRows:
-        values = (X, y, sensitive_features)
-        a, b, c = (None if given is None else _safe_indexing(given, index) for given in values)
-        return SearchRows(a, b, c, Groups(groups.labels, groups.codes[index]))
-
-    return Divided(
-        part(np.flatnonzero(in_training)),
-        part(np.flatnonzero(~in_training)),
-        None if sensitive_features is None else groups.labels,
-    )
+    rows = GroupedRows(X, y, sensitive_features, groups)
+    training, held_out = (rows.part(np.flatnonzero(p)) for p in (in_training, ~in_training))
+    return Divided(training, held_out, None if sensitive_features is None else groups.labels)
 
 
 @dataclass(frozen=True, order=True)
@@ -88,7 +66,7 @@ class Score:
 
 
 def noisy_table(
-    model: Any, held: SearchRows, epsilon: float, source: NoiseSource, *, with_scores: bool
+    model: Any, held: GroupedRows, epsilon: float, source: NoiseSource, *, with_scores: bool
 ) -> NDArray[np.int64]:
     """Count held-out rows by group, label, prediction (and bin of the score), and add noise.
 
@@ -103,8 +81,8 @@ def noisy_table(
         labels = tuple((label, b) for label in groups.labels for b in range(BINS))
         codes = np.where(groups.codes >= 0, groups.codes * BINS + bins, -1)
         groups = Groups(labels, codes)
-    rows = (held.X, held.y, held.sensitive_features)
-    flat = ask_holdout(unwrap(model), *rows, groups, True).table[:, :-1]  # of rows with a label
+    asked = ask_holdout(unwrap(model), replace(held, groups=groups), private=True)
+    flat = asked.table[:, :-1]  # of rows with a label
     table = np.moveaxis(flat.reshape(-1, n_bins, *flat.shape[1:]), 1, -1)
     if math.isinf(epsilon):
         return table

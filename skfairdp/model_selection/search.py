@@ -18,22 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import LABELS_PUBLIC, SETS_PUBLIC
 from skfairdp.base import PrivateClassifier
+from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.deprecation import renamed
 from skfairdp.engine.processes import Processes
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.notions import NOTIONS, Notion
 from skfairdp.figures import significant_down
+from skfairdp.model_selection import candidates
 from skfairdp.model_selection.budget import SearchBudget, search_budget
-from skfairdp.model_selection.candidates import (
-    best_of,
-    check_distributions,
-    check_estimator,
-    check_steps,
-    final_of,
-    planner,
-    refuse_charging,
-)
-from skfairdp.model_selection.holding_out import SearchRows, divide
+from skfairdp.model_selection.holding_out import divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.parameters import (
     MAPPING,
@@ -174,8 +167,8 @@ class PrivateSearchCV(PrivateClassifier):
                 f"{type(self).__name__} runs in one process: fit it outside torch's process group."
             )
         check_parameters(self, self._parameters)
-        check_estimator(self.estimator)
-        candidate = check_distributions(self.estimator, self.param_distributions)
+        candidates.check_estimator(self.estimator)
+        candidate = candidates.check_distributions(self.estimator, self.param_distributions)
         if self.tolerance is not None and sensitive_features is None:
             raise ValueError("'tolerance' is set, but fit got sensitive_features=None.")
         X, y = self._checked(candidate, X, y)
@@ -191,8 +184,9 @@ class PrivateSearchCV(PrivateClassifier):
         if budget is not None:
             stated = budget.guarantee(noise, price, self.holdout_fraction, names)
         self._charge(stated)  # before a candidate sees a row
-        best = best_of(self, budget, price, runs.draw(noise.sampling), parts, noise, prior)
-        final = final_of(best.model)
+        n_runs = runs.draw(noise.sampling)
+        best = candidates.best_of(self, budget, price, n_runs, parts, noise, prior)
+        final = candidates.final_of(best.model)
         # The model states what its rows have spent, also when it is taken out of here.
         final._state(stated)
         self.best_estimator_, self.best_params_ = best.model, best.parameters
@@ -211,10 +205,10 @@ class PrivateSearchCV(PrivateClassifier):
         while isinstance(candidate, Pipeline):
             *steps, (_, last) = candidate.steps
             if steps:
-                refuse_charging(steps)  # before one is fitted
+                candidates.refuse_charging(steps)  # before one is fitted
                 # A copy: what a step writes into its rows must not reach the candidates.
                 rows = candidate[:-1].fit_transform(deepcopy(rows))
-                check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
+                candidates.check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
             candidate = last
         if rows is not X and get_tags(candidate).input_tags.categorical:  # a table of levels
             return X, y
@@ -229,12 +223,12 @@ class PrivateSearchCV(PrivateClassifier):
             return X, y
         return (X if isinstance(X, pd.DataFrame) else checked), labels
 
-    def _terms(self, runs: NumberOfRuns, training: SearchRows) -> tuple[SearchBudget | None, float]:
+    def _terms(self, runs: NumberOfRuns, rows: GroupedRows) -> tuple[SearchBudget | None, float]:
         """What a run may cost, and what one table of held-out counts does."""
         if math.isinf(self.epsilon):
             warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
             return None, math.inf
-        make_plan = planner(self.estimator, None, self.delta, training)
+        make_plan = candidates.planner(self.estimator, None, self.delta, rows)
         budget = search_budget(make_plan, runs, float(self.epsilon), float(self.delta))
         price = budget.score_epsilon if self.score_epsilon is None else float(self.score_epsilon)
         if price > budget.score_epsilon:
@@ -256,12 +250,12 @@ class PrivateSearchCV(PrivateClassifier):
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
-    @available_if(lambda self: hasattr(final_of(self.estimator), "predict_proba"))
+    @available_if(lambda self: hasattr(candidates.final_of(self.estimator), "predict_proba"))
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
-    @available_if(lambda self: hasattr(final_of(self.estimator), "decision_function"))
+    @available_if(lambda self: hasattr(candidates.final_of(self.estimator), "decision_function"))
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Compute the scores that the chosen model decides by."""
         check_is_fitted(self)
@@ -269,5 +263,7 @@ class PrivateSearchCV(PrivateClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = getattr(final_of(self.estimator), "_multiclass", True)
+        tags.classifier_tags.multi_class = getattr(
+            candidates.final_of(self.estimator), "_multiclass", True
+        )
         return tags

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from copy import copy, deepcopy
+from copy import copy
 from os import PathLike
 from typing import Any
 
@@ -24,7 +24,7 @@ from skfairdp.model_selection.candidates import (
     check_estimator,
     check_steps,
     final_of,
-    groups_by_name,
+    fit_on,
     planner,
     told,
 )
@@ -176,9 +176,7 @@ def specify(
             else:
                 noise = {"epsilon": None, "noise_multiplier": multipliers[len(fits)]}
                 model = fits[first] = told(estimator, point, delta=delta, **noise)
-                rows = parts.training
-                groups = groups_by_name(model, rows.sensitive_features)
-                check_steps(model.fit(deepcopy(rows.X), rows.y, **groups))
+                check_steps(fit_on(model, parts.training))
             at = dataclasses.replace(terms, certificate_index=number)
             what = model, point, parts.held_out, at, tolerance, objective, privacy, source
             attempts.append(attempt_of(*what))
@@ -244,9 +242,7 @@ def share_budget(
     target = epsilon
     while True:
         # n fits of one plan are one plan with n times the steps.
-        multipliers = tuple(
-            noise_multiplier_for(target, delta, _repeated_plan(plan, n)) for plan in plans
-        )
+        multipliers = tuple(noise_multiplier_for(target, delta, _repeated(p, n)) for p in plans)
         fits = all_fits(p(s) for p, s in zip(plans, multipliers, strict=True))
         spent = event_epsilon(fits, delta, adjacency)
         if spent <= epsilon:
@@ -263,7 +259,7 @@ def share_budget(
     )
 
 
-def _repeated_plan(make_plan: MakePlan, times: int) -> MakePlan:
+def _repeated(make_plan: MakePlan, times: int) -> MakePlan:
     def made(multiplier: float) -> Plan:
         plan = make_plan(multiplier)
         segments = tuple(dataclasses.replace(s, steps=s.steps * times) for s in plan.segments)

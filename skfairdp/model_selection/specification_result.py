@@ -14,19 +14,16 @@ from numpy.typing import NDArray
 
 from skfairdp.assumptions import ANSWERS_ASSUMED
 from skfairdp.certificate import Certificate, certify
-from skfairdp.certificate.counted_claims import noisy_cells, noisy_claim
+from skfairdp.certificate.counted_claims import Basis, noisy_cells, noisy_claim
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
-from skfairdp.fairness.bounds.noisy_counts import (
-    NoisyCells,
-    private_gap_lower_bound,
-    private_gap_upper_bound,
-)
+from skfairdp.certificate.holdout import GroupedRows
+from skfairdp.fairness.bounds import noisy_counts as bounds
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
 from skfairdp.model_selection.candidates import final_of
-from skfairdp.model_selection.holding_out import SearchRows, noisy_table, score_of
+from skfairdp.model_selection.holding_out import noisy_table, score_of
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -171,8 +168,8 @@ class Specification:
             strata = get_notion(attempt.claim.notion).strata(final_of(attempt.model).classes_)
             counts = attempt.noisy_counts
             cells = noisy_cells(strata, counts.sum(axis=-1), counts.shape[-1])
-            upper = private_gap_upper_bound(cells, price, confidence_level=level)
-            lower = private_gap_lower_bound(cells, price, confidence_level=level)
+            upper = bounds.private_gap_upper_bound(cells, price, confidence_level=level)
+            lower = bounds.private_gap_lower_bound(cells, price, confidence_level=level)
             stated = attempt.claim.bound, attempt.lower, attempt.verdict
             found = upper, lower, verdict_on(upper, lower, self.tolerance)
             if stated != found or not attempt.certificate.verify(attempt.model):
@@ -233,7 +230,7 @@ def verdict_on(upper: float, lower: float, tolerance: float) -> str:
 def attempt_of(
     model: Any,
     point: dict[str, Any],
-    held: SearchRows,
+    held: GroupedRows,
     terms: EvaluationSettings,
     tolerance: float,
     objective: str,
@@ -254,16 +251,17 @@ def attempt_of(
     classes = np.asarray(final.classes_).tolist()
     rests_on = tuple(holdout_assumptions(terms, held.groups, True, ANSWERS_ASSUMED, classes))
     # Sizes are private: of the first table nothing is read.
-    claim = noisy_claim((notion, strata), flat, flat, held.groups.labels, terms, rests_on, bins)
+    basis = Basis(terms, held.groups.labels, rests_on)
+    claim = noisy_claim((notion, strata), flat, flat, basis, bins)
     cells = noisy_cells(strata, flat, bins)
-    lower = private_gap_lower_bound(cells, price, confidence_level=level)
+    lower = bounds.private_gap_lower_bound(cells, price, confidence_level=level)
     final._state(privacy)  # what its rows have spent, not this fit alone
     return Attempt(
         parameters=point,
         value=score.value,
         claim=claim,
         lower=lower,
-        attainable=private_gap_upper_bound(_even(cells), price, confidence_level=level),
+        attainable=bounds.private_gap_upper_bound(_even(cells), price, confidence_level=level),
         verdict=verdict_on(claim.bound, lower, tolerance),
         model=model,
         certificate=dataclasses.replace(certify(model), privacy=privacy, fairness=(claim,)),
@@ -271,7 +269,7 @@ def attempt_of(
     )
 
 
-def _even(cells: NoisyCells) -> NoisyCells:
+def _even(cells: bounds.NoisyCells) -> bounds.NoisyCells:
     """Cells as they would be if all groups had the same rates."""
     hit, miss = np.maximum(cells.successes, 0), np.maximum(cells.failures, 0)
     rows = hit + miss

@@ -161,8 +161,6 @@ def _log_mean(terms: Floats) -> float:
 
 
 class Levels(NamedTuple):
-    """What limits are computed with."""
-
     tolerance: float  # of the monitor
     error: float  # of an upper limit
     shared: float  # of a lower limit: the same over the number of pairs

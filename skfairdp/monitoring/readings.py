@@ -16,14 +16,7 @@ from skfairdp.fairness.guarantee import label_from_json
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.smallest_gap import SmallestGap, certifiable, smallest_gap
 from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
-from skfairdp.monitoring.evidence import (
-    NoisyEvidence,
-    PairedEvidence,
-    bounds,
-    noise_terms,
-    states_of,
-    upper_limit,
-)
+from skfairdp.monitoring import evidence
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
 from skfairdp.parameters import COUNT, Number, check_arguments
 from skfairdp.privacy.ledger import PrivacyLedger
@@ -95,12 +88,12 @@ class Readings:
         It fails, at whatever time one looks, with at most one minus the confidence. A constant gap
         is assumed; of one that changes it speaks of the average so far.
         """
-        return bounds(states_of(self._document))[0]
+        return evidence.bounds(evidence.states_of(self._document))[0]
 
     @property
     def upper_bound_(self) -> float:
         """The largest gap is at most this; as of `lower_bound_`."""
-        return bounds(states_of(self._document))[1]
+        return evidence.bounds(evidence.states_of(self._document))[1]
 
     @property
     def alarm_(self) -> bool:
@@ -159,19 +152,20 @@ class Readings:
         check_arguments(locals(), rate=Number(0.0, 1.0), n_batches=COUNT)
 
         def shown(sizes: Sequence[int]) -> float:
-            evidence: PairedEvidence | NoisyEvidence
+            found: evidence.PairedEvidence | evidence.NoisyEvidence
             if self.count_epsilon is None:
                 apart = min(sizes) * rate * (1.0 - rate)
-                evidence = PairedEvidence(apart, min(sizes) - 2.0 * apart, apart)
+                found = evidence.PairedEvidence(apart, min(sizes) - 2.0 * apart, apart)
             else:
                 rows = [n / n_batches for n in sorted(sizes)[:2]]
                 if not all(rows):
                     return 1.0
-                hits, terms = [rate * n for n in rows], noise_terms(self._strata[0])
-                _, alone = NoisyEvidence.none(self.count_epsilon).with_batch(hits, rows, terms)
+                hits, terms = [rate * n for n in rows], evidence.noise_terms(self._strata[0])
+                nothing = evidence.NoisyEvidence.none(self.count_epsilon)
+                _, alone = nothing.with_batch(hits, rows, terms)
                 costs = [n_batches * cost for cost in alone.costs]
-                evidence = alone._replace(weight=n_batches * alone.weight, costs=costs)
-            return upper_limit(evidence, 1.0 - self.confidence_level)
+                found = alone._replace(weight=n_batches * alone.weight, costs=costs)
+            return evidence.upper_limit(found, 1.0 - self.confidence_level)
 
         return smallest_gap(group_sizes, self.tolerance, rate, shown)
 
@@ -245,7 +239,7 @@ class Readings:
             settings |= {"groups": labels_of(document), "ledger": ledger}
             monitor = cls(**settings)
             monitor._store = store
-            known, wanted = states_of(document), states_of(monitor._document)
+            known, wanted = evidence.states_of(document), evidence.states_of(monitor._document)
             if [state[:2] for state in known] != [state[:2] for state in wanted]:
                 raise ValueError("pairs of groups are missing")
             monitor.refresh()

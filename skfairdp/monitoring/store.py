@@ -25,7 +25,6 @@ class MemoryStore:
         self._text, self._history = json.dumps(document), history
 
     def read(self) -> Document:
-        """Return the document."""
         return json.loads(self._text)
 
     def change(self, change: Change) -> Document:

@@ -26,8 +26,7 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.labels import count_rows
 from skfairdp.parameters import NONE, Choice, Kind, Number, check_parameters
 from skfairdp.persons import refuse_other_order
-from skfairdp.postprocessing.no_answer import abstention_marker
-from skfairdp.postprocessing.passing_groups import accepts_groups, fit_parameters, known_groups
+from skfairdp.postprocessing import passing_groups
 from skfairdp.postprocessing.query_state import Turnstile
 
 # The largest that was published; shorter cold starts begin with a more uneven table.
@@ -160,11 +159,13 @@ class AbstainingClassifier(PrivateClassifier):
         inner = clone(self.estimator)
         inner.fit(X, y, **self._routed(inner, "fit", sensitive_features))
         classes = np.asarray(inner.classes_ if hasattr(inner, "classes_") else np.unique(y))
-        groups = known_groups(inner, self.groups, sensitive_features, count_rows(X))
+        groups = passing_groups.known_groups(inner, self.groups, sensitive_features, count_rows(X))
         self.abstention_label_ = self.turnstile_ = None
         # Without groups every query is answered, and two truth values need no third.
         if groups is not None or self.abstention_label != "auto":
-            self.abstention_label_, _ = abstention_marker(classes, self.abstention_label)
+            self.abstention_label_, _ = passing_groups.abstention_marker(
+                classes, self.abstention_label
+            )
         if groups is not None:
             gate = self._new_gate(len(groups), max(len(classes), 2))
             self.turnstile_ = Turnstile(gate, self.table)
@@ -236,7 +237,7 @@ class AbstainingClassifier(PrivateClassifier):
                 "tolerance or cold_start makes this rarer.",
                 FairnessWarning,
             )
-        marker, dtype = abstention_marker(self.classes_, self.abstention_label_)
+        marker, dtype = passing_groups.abstention_marker(self.classes_, self.abstention_label_)
         answers = np.full(len(answered), marker, dtype=dtype)
         answers[answered] = predicted[answered]
         return answers
@@ -256,8 +257,8 @@ class AbstainingClassifier(PrivateClassifier):
             routed = process_routing(self, method, sensitive_features=sensitive_features)
             return dict(routed["estimator"][method])
         if method == "fit":
-            return fit_parameters(inner, sensitive_features)
-        given = accepts_groups(inner, "predict")
+            return passing_groups.fit_parameters(inner, sensitive_features)
+        given = passing_groups.accepts_groups(inner, "predict")
         return {"sensitive_features": sensitive_features} if given else {}
 
     def _new_gate(self, n_groups: int, n_classes: int) -> ParityGate:
@@ -275,9 +276,8 @@ class AbstainingClassifier(PrivateClassifier):
         if notion != "demographic_parity" or self.groups_ is None or self.turnstile_ is None:
             return []
         gate, asked, without = self.turnstile_.snapshot()
-        claim = answered_guarantee(
-            gate, groups=self.groups_, classes=self.classes_.tolist(), asked=asked
-        )
+        classes = self.classes_.tolist()
+        claim = answered_guarantee(gate, groups=self.groups_, classes=classes, asked=asked)
         texts = [*claim.assumptions, self.turnstile_.scope, QUERIERS]
         if without:
             texts.append(f"Beside these, {without} queries had no group and were refused.")

@@ -92,11 +92,7 @@ def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
 
 
 def parallel_privacy(
-    parts: Sequence[GroupPart],
-    labels: tuple[Any, ...],
-    *,
-    classes_declared: bool,
-    groups_declared: bool,
+    parts: Sequence[GroupPart], labels: tuple, *, classes_declared: bool, groups_declared: bool
 ) -> PrivacyGuarantee | None:
     """State what models of disjoint groups will promise together; no row is used yet.
 

@@ -32,9 +32,8 @@ class _Table:
 
     @classmethod
     def of(cls, saved: Mapping[str, Any], settings: Mapping[str, Any]) -> _Table:
-        if set(saved) != {"gate", "asked", "without_group"} or not isinstance(
-            saved["gate"], Mapping
-        ):
+        whole = set(saved) == {"gate", "asked", "without_group"}
+        if not whole or not isinstance(saved["gate"], Mapping):
             raise ValueError("This is not what save() returned: keys are missing or unknown.")
         gate = cls.empty(settings).gate.restore(saved["gate"])
         asked, without = np.asarray(saved["asked"]), saved["without_group"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import ndtr
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -30,9 +31,7 @@ class LinearScore:
     def moved(self, vector: np.ndarray) -> LinearScore:
         return replace(self, vector=np.asarray(vector, dtype=np.float64))
 
-    def positive(
-        self, X: np.ndarray, std: float, rng: np.random.Generator, n_draws: int
-    ) -> np.ndarray:
+    def positive(self, X: np.ndarray, std: float, rng: Generator, n_draws: int) -> np.ndarray:
         """Probability that ``<theta + nu, xi> > 0``: a normal tail, without draws."""
         rows = self.embed(X)
         scale = std * np.sqrt(np.square(rows).sum(axis=1))
@@ -57,9 +56,7 @@ class NetScore:
     def moved(self, vector: np.ndarray) -> NetScore:
         return NetScore(_written(copy_module(self.module).eval(), vector), self.link)
 
-    def positive(
-        self, X: np.ndarray, std: float, rng: np.random.Generator, n_draws: int
-    ) -> np.ndarray:
+    def positive(self, X: np.ndarray, std: float, rng: Generator, n_draws: int) -> np.ndarray:
         """Share of the draws that give a row the second class."""
         centre, module = self.vector, copy_module(self.module).eval()
         votes = np.zeros(len(X))

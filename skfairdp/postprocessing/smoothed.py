@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 
 from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
-from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
+from skfairdp.fairness.bounds.rate_gaps import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee

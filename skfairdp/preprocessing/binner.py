@@ -10,25 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.parameters import MAPPING, NONE, Choice, Number
-from skfairdp.preprocessing.columns import (
-    DeclaredTransformer,
-    checked,
-    column,
-    column_names,
-    floats,
-    interval,
-    positions_of,
-    refuse_categories,
-)
+from skfairdp.preprocessing import columns
 from skfairdp.preprocessing.levels import Categories, Intervals, Levels, LevelsMixin
 
 ENCODINGS = ("levels", "onehot", "thermometer")
 
 
-class PublicBinner(LevelsMixin, DeclaredTransformer):
+class PublicBinner(LevelsMixin, columns.DeclaredTransformer):
     """Cut columns into bins between declared bounds; missing values are a level of their own.
 
     A linear model on bins is additive with a step function for each column, and every row has as
@@ -89,9 +79,9 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         named = self.bounds if isinstance(self.bounds, Mapping) else {}
         if both := [name for name in named if name in categories]:
             raise ValueError(f"Columns {both!r} have both bounds and categories; declare one.")
-        refuse_categories(categories)
-        names = column_names(X)
-        positions_of([*named, *categories], names, "bounds or categories")
+        columns.refuse_categories(categories)
+        names = columns.column_names(X)
+        columns.positions_of([*named, *categories], names, "bounds or categories")
         rest = [name for name in names if not self._declared(name)]
         if rest and self.remainder == "raise":
             raise ValueError(
@@ -118,17 +108,16 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         ValueError
             If a column with bounds holds something that is not a number.
         """
-        check_is_fitted(self, "levels_")
-        X = checked(self, X, reset=False, mixed=True)
+        X = self._rows(X)
         return self._output(self._coded(X), X)
 
     def _coded(self, X: Any) -> list[NDArray[np.int64]]:
-        places = [(i, n) for i, n in enumerate(column_names(X)) if self._declared(n)]
+        places = [(i, n) for i, n in enumerate(columns.column_names(X)) if self._declared(n)]
         codes = []
         for (place, name), (_, level) in zip(places, self.levels_, strict=True):
-            values: Any = column(X, place)
+            values: Any = columns.column(X, place)
             if isinstance(level, Intervals):
-                values = floats(values, name, np.float64, "has declared bounds")
+                values = columns.floats(values, name, np.float64, "has declared bounds")
             codes.append(level.codes(values))
         return codes
 
@@ -140,7 +129,7 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         if name in (listed := self.categories or {}):
             return Categories(tuple(listed[name]))
         pair = self.bounds[name] if isinstance(self.bounds, Mapping) else self.bounds
-        low, high = interval(pair, f"bounds of {name!r}", largest=1e300)
+        low, high = columns.interval(pair, f"bounds of {name!r}", largest=1e300)
         shares = np.arange(1, self.n_bins) / self.n_bins
         linear = low + (high - low) * shares
         first, last = (math.copysign(math.log1p(abs(end)), end) for end in (low, high))

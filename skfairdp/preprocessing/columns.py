@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.parameters import WithParameters, check_parameters, is_missing
 from skfairdp.protocol import Certifiable
@@ -61,6 +62,11 @@ class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):
                 delattr(self, name)
             raise
         return self
+
+    def _rows(self, X: Any) -> Any:
+        """Rows of a call after `fit`."""
+        check_is_fitted(self, "n_features_in_")
+        return checked(self, X, reset=False, mixed=self._mixed)
 
     @property
     def _mixed(self) -> bool:

@@ -14,18 +14,10 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skfairdp.labels import positions
 from skfairdp.parameters import MAPPING, Choice
-from skfairdp.preprocessing.columns import (
-    DeclaredTransformer,
-    checked,
-    column,
-    column_names,
-    floats,
-    positions_of,
-    refuse_categories,
-)
+from skfairdp.preprocessing import columns
 
 
-class PublicEncoder(DeclaredTransformer):
+class PublicEncoder(columns.DeclaredTransformer):
     """One-hot encode declared categories; other columns pass through as floats.
 
     A :class:`~sklearn.preprocessing.OneHotEncoder` that looks for its categories in the rows
@@ -82,9 +74,18 @@ class PublicEncoder(DeclaredTransformer):
     def _check(self, X: Any) -> None:
         if np.dtype(self.dtype).kind != "f":
             raise ValueError(f"dtype is {self.dtype!r}. Allowed are floating dtypes.")
-        refuse_categories(self.categories)
-        for name, place in positions_of(self.categories, column_names(X), "categories").items():
-            _refuse_other_kind(column(X, place), list(self.categories[name]), name)
+        columns.refuse_categories(self.categories)
+        names = columns.column_names(X)
+        for name, place in columns.positions_of(self.categories, names, "categories").items():
+            dtype = columns.column(X, place).dtype
+            texts = [isinstance(category, str) for category in self.categories[name]]
+            numbers, text = pd.api.types.is_numeric_dtype(dtype), isinstance(dtype, pd.StringDtype)
+            if (numbers and all(texts)) or (text and not any(texts)):
+                raise ValueError(
+                    f"categories[{name!r}] and column {name!r} are of different kinds: text "
+                    f"against numbers (dtype {dtype}). Every row would be unknown; convert one of "
+                    "them."
+                )
         self._encoded(X)
 
     def transform(self, X: ArrayLike | pd.DataFrame) -> NDArray[np.floating]:
@@ -101,20 +102,19 @@ class PublicEncoder(DeclaredTransformer):
             If a column without declared categories holds anything but finite numbers, or, with
             ``handle_unknown="error"``, a declared one holds an unknown value.
         """
-        check_is_fitted(self, "n_features_in_")
-        return self._encoded(checked(self, X, reset=False, mixed=self._mixed))
+        return self._encoded(self._rows(X))
 
     def _encoded(self, X: Any) -> NDArray[np.floating]:
-        names = column_names(X)
+        names = columns.column_names(X)
         widths = [len(self._outputs(name)) for name in names]
         encoded = np.zeros((len(X), sum(widths)), dtype=self.dtype)
         start = 0
         for position, (name, width) in enumerate(zip(names, widths, strict=True)):
-            values = column(X, position)
+            values = columns.column(X, position)
             if name in self.categories:
                 self._encode(values, name, encoded[:, start : start + width])
             else:
-                numbers = floats(values, name, np.float64, "has no declared categories")
+                numbers = columns.floats(values, name, np.float64, "has no declared categories")
                 if not np.isfinite(numbers).all():
                     raise ValueError(
                         f"Input X contains NaN or infinity in column {name!r}, which has no "
@@ -173,15 +173,3 @@ class PublicEncoder(DeclaredTransformer):
         tags.input_tags.string = bool(self.categories)
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _refuse_other_kind(values: pd.Series, categories: list[Hashable], name: Hashable) -> None:
-    numbers = pd.api.types.is_numeric_dtype(values.dtype)
-    text = isinstance(values.dtype, pd.StringDtype)
-    all_text = all(isinstance(category, str) for category in categories)
-    any_text = any(isinstance(category, str) for category in categories)
-    if (numbers and all_text) or (text and not any_text):
-        raise ValueError(
-            f"categories[{name!r}] and column {name!r} are of different kinds: text against "
-            f"numbers (dtype {values.dtype}). Every row would be unknown; convert one of them."
-        )

@@ -11,24 +11,13 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.preprocessing.columns import (
-    DeclaredTransformer,
-    checked,
-    column,
-    column_names,
-    floats,
-    interval,
-    is_polars,
-    positions_of,
-    replaced,
-)
+from skfairdp.preprocessing import columns
 
 Interval = tuple[float, float]
 
 
-class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
+class PublicScaler(OneToOneFeatureMixin, columns.DeclaredTransformer):
     """Clip columns to declared bounds and map these bounds to one range.
 
     A :class:`~sklearn.preprocessing.StandardScaler` publishes means and variances of the rows it
@@ -94,8 +83,7 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
         ValueError
             If a declared column holds text, an infinite value, or a missing one without `fill`.
         """
-        check_is_fitted(self, "n_features_in_")
-        rows = checked(self, X, reset=False, mixed=self._mixed)
+        rows = self._rows(X)
         positions, values, limits, bent = self._read(rows)
         dtype = values.dtype
         low, high = limits[:, 0], limits[:, 1]
@@ -108,20 +96,20 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
         share = (values / 2 - low / 2) / (high / 2 - low / 2)
         # Rounding may leave the range by an ulp; clip norms downstream rely on the range.
         scaled = np.clip(share * (top - bottom) + bottom, bottom, top).astype(dtype, copy=False)
-        return replaced(X if is_polars(X) else rows, positions, scaled)
+        return columns.replaced(X if columns.is_polars(X) else rows, positions, scaled)
 
     def _read(
         self, X: Any
     ) -> tuple[list[int], NDArray[np.floating], NDArray[np.float64], NDArray[np.bool_]]:
         """Positions of the declared columns, their filled values, limits, whether bent."""
-        names = column_names(X)
+        names = columns.column_names(X)
         where, limits, bent, filled = self._declared(names)
-        columns = [column(X, position) for position in where.values()]
-        single = bool(columns) and all(c.dtype in (np.float16, np.float32) for c in columns)
+        found = [columns.column(X, position) for position in where.values()]
+        single = bool(found) and all(c.dtype in (np.float16, np.float32) for c in found)
         dtype = np.float32 if single else np.float64
-        values = np.empty((len(X), len(columns)), dtype=dtype)
-        for index, (name, one) in enumerate(zip(where, columns, strict=True)):
-            values[:, index] = floats(one, name, dtype, "is declared in bounds")
+        values = np.empty((len(X), len(found)), dtype=dtype)
+        for index, (name, one) in enumerate(zip(where, found, strict=True)):
+            values[:, index] = columns.floats(one, name, dtype, "is declared in bounds")
         if endless := _columns_with(np.isinf(values), where):
             raise ValueError(
                 f"Input X contains infinity in {endless}. PublicScaler takes finite numbers; "
@@ -141,7 +129,7 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
         self, names: list[Hashable]
     ) -> tuple[dict[Hashable, int], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
         """Positions, limits (d, 2), whether bent (d,), constant for missing values (d,)."""
-        interval(self.feature_range, "feature_range")
+        columns.interval(self.feature_range, "feature_range")
         bounds = self.bounds
         if not isinstance(bounds, Mapping):
             table = np.asarray(bounds, dtype=object)
@@ -152,14 +140,14 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
                 )
             each = np.broadcast_to(table, (len(names), 2)).tolist()
             bounds = dict(zip(names, map(tuple, each), strict=True))
-        where = positions_of(bounds, names, "bounds")
-        pairs = [interval(bounds[name], f"bounds[{name!r}]") for name in where]
+        where = columns.positions_of(bounds, names, "bounds")
+        pairs = [columns.interval(bounds[name], f"bounds[{name!r}]") for name in where]
         log_columns = [self.log_columns] if isinstance(self.log_columns, str) else self.log_columns
         bent = np.zeros(len(where), dtype=bool)
-        bent[list(positions_of(log_columns, list(where), "log_columns").values())] = True
+        bent[list(columns.positions_of(log_columns, list(where), "log_columns").values())] = True
         filled = np.full(len(where), np.nan)
         if isinstance(self.fill, Mapping):
-            for name, index in positions_of(self.fill, list(where), "fill").items():
+            for name, index in columns.positions_of(self.fill, list(where), "fill").items():
                 filled[index] = float(self.fill[name])
         elif self.fill is not None:
             filled[:] = float(self.fill)

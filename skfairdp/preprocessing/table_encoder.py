@@ -69,8 +69,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         Columns that were read as dates, and became three each.
     plan_ : Plan
         Everything the accountant charged.
-    feature_names_in_ : ndarray, shape (n_features,)
-        Column labels, when all of them are strings.
 
     See Also
     --------

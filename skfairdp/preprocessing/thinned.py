@@ -76,7 +76,16 @@ def inner_settings(
     """What ``set_params`` tells of the kept rows, from the released table and its price alone."""
     settings: dict[str, Any] = {"classes": list(range(len(rates.classes)))}
     if estimator.epsilon is not None:
-        settings["epsilon"] = _left_of(float(estimator.epsilon), price)
+        epsilon = float(estimator.epsilon)
+        if price >= epsilon:
+            raise ValueError(
+                f"'epsilon_histogram' = {as_given(price)} leaves nothing of the estimator's "
+                f"'epsilon' = {as_given(epsilon)}, which is that of table and training together; "
+                "set it lower."
+            )
+        settings["epsilon"] = epsilon - price
+        while settings["epsilon"] + price > epsilon:  # both add up to no more
+            settings["epsilon"] = math.nextafter(settings["epsilon"], 0.0)
     if hasattr(estimator, "distributed"):
         settings["distributed"] = None  # how many rows a process keeps is secret
     if grouped and hasattr(estimator, "groups"):
@@ -86,16 +95,3 @@ def inner_settings(
     else:
         settings["dataset_size"] = max(2, sum(rates.group_sizes.values()))
     return settings
-
-
-def _left_of(epsilon: float, price: float) -> float:
-    """What the table leaves of a budget, such that both add up to no more."""
-    if price >= epsilon:
-        raise ValueError(
-            f"'epsilon_histogram' = {as_given(price)} leaves nothing of the estimator's 'epsilon' "
-            f"= {as_given(epsilon)}, which is that of table and training together; set it lower."
-        )
-    left = epsilon - price
-    while left + price > epsilon:
-        left = math.nextafter(left, 0.0)
-    return left

@@ -81,8 +81,6 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
     ----------
     n_features_in_ : int
         Number of columns, that of the ids not counted.
-    feature_names_in_ : ndarray, shape (n_features,)
-        Column labels, when all of them are strings.
     memory_ : ReleaseMemory
         Repeats releases by id.
     privacy_ : PrivacyGuarantee or None

@@ -215,26 +215,15 @@ def test_a_class_that_no_teacher_knows_gets_few_votes_or_none(name: str) -> None
 def test_separate_nets_agree_with_batched_ones() -> None:
     """The same initial weights, minibatches and steps, by automatic differentiation."""
     from skfairdp.aggregation.shards import rows_by_shard
-    from skfairdp.aggregation.teachers.ensemble import fixed_answers
+    from skfairdp.aggregation.teachers.ensemble import Lessons
     from skfairdp.aggregation.teachers.parallel import train_separately
     from skfairdp.engine.training import Progress
 
     rows = private_rows(n=2000)
     net = default_teacher()
     own = rows_by_shard(rows.shards, rows.y >= 0, 8)
-    apart = train_separately(
-        net,
-        rows.X,
-        rows.y,
-        own,
-        fixed_answers(rows.y, own),
-        2,
-        seed=3,
-        n_steps=200,
-        batch_size=16,
-        n_jobs=None,
-        progress=Progress(8, False, ""),
-    )
+    lessons = Lessons(rows.X, rows.y, own, 2, 3, 200, 16, Progress(8, False, ""))
+    apart = train_separately(net, lessons, None)
     together = train(net, rows, n_steps=200)
     assert (apart.predictions(PUBLIC) == together.predictions(PUBLIC)).mean() > 0.97
 

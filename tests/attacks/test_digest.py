@@ -547,9 +547,9 @@ def recipe_alone(value: Any, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("part", "weaker", "mutation"),
     [
-        ("code_parts", lambda code: [code.co_code], "constant"),
+        ("code.code_parts", lambda code: [code.co_code], "constant"),
         ("_contents", lambda cell: [], "closure over a number"),
-        ("class_members", lambda kind: {}, "forward of one class"),
+        ("code.class_members", lambda kind: {}, "forward of one class"),
         ("state.state_of", recipe_alone, "weights of a skorch net"),
     ],
 )
@@ -563,7 +563,7 @@ def test_a_digest_that_leaves_something_out_would_be_found(
 
 
 def test_a_digest_without_globals_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digest, "names_used", lambda code: {})
+    monkeypatch.setattr(digest.code, "names_used", lambda code: {})
     certificate = certify(model := rule(with_global))
     monkeypatch.setitem(globals(), "SIGN", -1.0)
     assert certificate.verify(model)

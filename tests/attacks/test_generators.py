@@ -573,7 +573,7 @@ def test_a_module_that_hides_its_draws_is_refused_by_the_engine(
         model_of(LaterThanThought, max_epochs=12).fit(*rows())
     assert global_states() == before
     # An engine that believed the first impression would draw from the global generator.
-    monkeypatch.setattr("skfairdp.engine.clipping.record_gradients.are_served", lambda: True)
+    monkeypatch.setattr("skfairdp.engine.clipping.functional.are_served", lambda: True)
     LaterThanThought.calls = 0
     model_of(LaterThanThought, max_epochs=12).fit(*rows())
     assert global_states() != before

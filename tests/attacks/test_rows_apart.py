@@ -16,10 +16,9 @@ from torch import nn
 
 import skfairdp
 from skfairdp.engine import exact_products, inference
-from skfairdp.engine.clipping import stack_passes
+from skfairdp.engine.clipping import fused
 from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.clipping.norms import row_capacity, sum_margin
-from skfairdp.engine.exact_products import ExactProducts, bits_for, exact_matmul
+from skfairdp.engine.exact_products import bits_for, exact_matmul, exactly
 from skfairdp.engine.inference import features_and_output, outputs, outputs_by_row
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
@@ -29,6 +28,7 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import block_rows, fill
 from skfairdp.engine.sampling import Batch
+from skfairdp.engine.sum_margins import row_capacity, sum_margin
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from tests.common.halves import with_groups_made_up
@@ -252,8 +252,8 @@ def test_the_order_of_additions_does_no_harm(monkeypatch):
 
 def test_products_that_round_would_be_seen(monkeypatch):
     monkeypatch.setattr(exact_products, "multiply", turned)
-    monkeypatch.setattr(stack_passes, "parts_of", lambda values, dim: [values])
-    monkeypatch.setattr(stack_passes, "_whole", lambda parts: parts[0].double())
+    monkeypatch.setattr(fused, "parts_of", lambda values, dim: [values])
+    monkeypatch.setattr(fused, "_whole", lambda parts: parts[0].double())
     assert kinked(50, 1, 257, tries=20, every=2) > 1.5
 
 
@@ -297,7 +297,7 @@ def test_numbers_too_small_or_large_for_exact_products_are_lost_not_rounded(extr
 def test_what_replaces_the_products_of_any_module_leaves_nothing_behind():
     module, rows = nn.Conv2d(2, 4, 3, groups=2), torch.randn(3, 2, 6, 6)
     want = module(rows)
-    with ExactProducts(), ExactProducts():
+    with exactly(), exactly():
         found = module(rows)
         assert torch.equal(module(rows.flip(0)).flip(0), found)
     assert torch.allclose(found, want, atol=1e-5)
@@ -305,7 +305,7 @@ def test_what_replaces_the_products_of_any_module_leaves_nothing_behind():
 
 
 def test_where_a_rows_place_decides_records_go_one_by_one(monkeypatch):
-    monkeypatch.setattr(stack_passes, "product", by_place)
+    monkeypatch.setattr(fused, "product", by_place)
     torch.manual_seed(0)
     module, X, y = MLP(6, 1, (4,)), torch.randn(20, 6), torch.zeros(20)
     unheard = clipper_of(module)

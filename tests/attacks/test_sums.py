@@ -21,10 +21,9 @@ from torch import nn
 
 from skfairdp import DPSGDClassifier, PrivacyLedger, default_net
 from skfairdp.engine import batch_sums as sums_module
-from skfairdp.engine.clipping import norms as norms_module
+from skfairdp.engine import sum_margins
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.fused import FusedClipper
-from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
 from skfairdp.engine.nets import prepare_net
@@ -32,7 +31,7 @@ from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.row_blocks import PairwiseSum
-from skfairdp.engine.sum_margins import refuse_unbounded_sums
+from skfairdp.engine.sum_margins import refuse_unbounded_sums, row_capacity, sum_margin
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
 from tests.privacy.plans import empty_plan, unlimited
@@ -350,7 +349,7 @@ def test_weights_that_differ_too_much_and_rows_that_are_too_many_are_refused():
 
 
 def test_too_many_rows_are_refused_before_anything_is_charged(tmp_path, monkeypatch):
-    monkeypatch.setattr(norms_module, "_FEWEST_ROWS", 64)
+    monkeypatch.setattr(sum_margins, "_FEWEST_ROWS", 64)
     ledger = PrivacyLedger(tmp_path / "ledger.db")
     X = np.random.default_rng(0).normal(size=(300, 3))
     model = DPSGDClassifier(

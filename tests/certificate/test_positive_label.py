@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skfairdp import certify
-from skfairdp.certificate.holdout import HeldOut
+from skfairdp.certificate.holdout import GroupedRows, HeldOut
 from skfairdp.fairness.derivation import TRAINING
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -89,6 +89,6 @@ def test_only_one_of_two_known_classes_can_be_positive() -> None:
 
 def test_averages_are_turned_with_the_classes() -> None:
     answers, cells = np.array([1, 0]), np.array([0, 1])
-    groups = encode_groups(["a", "a"], n_rows=2)
-    held = HeldOut(["b", "a"], answers, cells, (1, 2, 2), "", groups, labelled=True, turned=True)
+    rows = GroupedRows(None, ["b", "a"], None, encode_groups(["a", "a"], n_rows=2))
+    held = HeldOut(["b", "a"], answers, cells, (1, 2, 2), "", rows, turned=True)
     assert held.averaged([0.75, 0.75]).tolist() == [[[0.75, 0.25], [0.75, 0.25]]]

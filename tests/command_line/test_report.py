@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+from argparse import Namespace
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -230,14 +231,13 @@ def test_what_is_refused_by_groups_depends_on_nothing_else(folder) -> None:
 
 
 def people_of_table(rows: pd.DataFrame) -> Any:
-    return people_of(
-        rows.drop(columns=["id"]),
-        target="approve",
-        sensitive=["white"],
-        positive=None,
-        schema=None,
-        bounds_are_public=False,
-    )
+    return people_of(rows.drop(columns=["id"]), asked("approve", "white"), None)
+
+
+def asked(target: str, sensitive: str) -> Namespace:
+    """Options of a report that decide what a table is taken for."""
+    options = {"positive": None, "bounds_are_public": False, "drop": (), "person_ids": None}
+    return Namespace(target=target, sensitive=[sensitive], **options)
 
 
 def raises(people: Any, held: np.ndarray) -> bool:
@@ -632,11 +632,8 @@ def test_no_row_changes_how_others_are_read(folder, declared, last) -> None:
         some.to_csv("data.csv", index=False)
         people = people_of(
             read_rows(Path("data.csv"), inferred=["sex", "y"]),
-            target="y",
-            sensitive=["sex"],
-            positive=None,
-            schema=None if declared is None else schema,
-            bounds_are_public=False,
+            asked("y", "sex"),
+            None if declared is None else schema,
         )
         others.append(people.X["x"][:200])
     pd.testing.assert_series_equal(*others)
@@ -650,11 +647,8 @@ def test_a_missing_cell_does_not_rename_the_categories_of_a_parquet_file(folder)
     for name in ("int64", "float64"):
         people = people_of(
             rows.astype({"x": name}),
-            target="y",
-            sensitive=["sex"],
-            positive=None,
-            schema={"x": {"categories": ("1", "2")}},
-            bounds_are_public=False,
+            asked("y", "sex"),
+            {"x": {"categories": ("1", "2")}},
         )
         assert people.X["x"].value_counts().to_dict() == {"1": 100, "2": 100}
 

@@ -22,7 +22,7 @@ from skfairdp import (
 )
 from skfairdp.datasets import ParquetRows
 from skfairdp.datasets.stored_rows import StoredRows
-from skfairdp.engine import stored_batches
+from skfairdp.engine import sampling
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.sampling import Batch
 from tests.inprocessing.rows import two_groups
@@ -174,7 +174,7 @@ def test_persons_may_have_their_rows_on_disk(tmp_path, kind):
 def test_a_row_with_a_nan_is_none_of_its_person():
     of_three = PersonRows(np.array([2, 1, 3]), 3)
     batch = Batch(np.array([4, 9, 1, 2, 3, 5]), (2, 1), of_three)
-    left = stored_batches._without(batch, np.array([1, 5]))
+    left = sampling._without(batch, np.array([1, 5]))
     assert left.rows.tolist() == [4, 9, 2, 3]
     assert left.sizes == (1, 1)  # who has no other row is in no sum
     means = left.persons.means(torch.tensor([[1.0], [3.0], [10.0], [20.0]]))

@@ -22,8 +22,8 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import block_rows
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.inprocessing.attribute.group_multipliers import LossOrRates
 from skfairdp.inprocessing.rates.constraints import RateConstraints
+from skfairdp.inprocessing.rates.objective import LossOrRates
 from skfairdp.metrics.gaps import group_gap
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.noise import NoiseSource

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, PrivacyLedger, certify
 from skfairdp.base import PrivateEstimator
+from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import get_notion
@@ -29,7 +30,6 @@ from skfairdp.model_selection import search as search_module
 from skfairdp.model_selection.holding_out import (
     BINS,
     Score,
-    SearchRows,
     divide,
     noisy_table,
     score_of,
@@ -313,8 +313,8 @@ def test_one_record_moves_one_count_of_the_score_table(with_scores: bool) -> Non
     X, y, groups = people()
     model = DPSGDClassifier(**FAST).fit(X, y)
     labels, codes = np.unique(groups, return_inverse=True)
-    whole = SearchRows(X, y, groups, Groups(tuple(labels), codes))
-    less = SearchRows(X[1:], y[1:], groups[1:], Groups(tuple(labels), codes[1:]))
+    whole = GroupedRows(X, y, groups, Groups(tuple(labels), codes))
+    less = GroupedRows(X[1:], y[1:], groups[1:], Groups(tuple(labels), codes[1:]))
     tables = [
         noisy_table(model, rows, float("inf"), NoiseSource(), with_scores=with_scores)
         for rows in (whole, less)
@@ -328,7 +328,7 @@ def test_one_record_moves_one_count_of_the_score_table(with_scores: bool) -> Non
 def test_every_count_of_the_table_has_noise_of_the_stated_size(with_scores: bool) -> None:
     X, y, _ = people()
     model = DPSGDClassifier(**FAST).fit(X, y)
-    rows = SearchRows(X, y, None, Groups(("all",), np.zeros(300, dtype=np.int64)))
+    rows = GroupedRows(X, y, None, Groups(("all",), np.zeros(300, dtype=np.int64)))
     exact = noisy_table(model, rows, float("inf"), NoiseSource(), with_scores=with_scores)
     source, epsilon = NoiseSource(), 0.5
     drawn = np.stack(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skfairdp.postprocessing.no_answer import abstention_marker
+from skfairdp.postprocessing.passing_groups import abstention_marker
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,7 @@ from skfairdp import (
     default_net,
 )
 from skfairdp.exceptions import BudgetExceededError
-from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
-from skfairdp.fairness.bounds.smoothing import own_models_bound, smoothing_distance
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound, own_models_bound, smoothing_distance
 from skfairdp.postprocessing.smooth_models import NetScore
 from skfairdp.privacy import PrivacyGuarantee
 from tests.inprocessing.rows import two_groups

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from skfairdp.documentation import completed_by
+from skfairdp.engine.training import Progress
 
 
 @dataclass(eq=False, repr=False)
@@ -69,8 +71,22 @@ class Teachers(ABC):
         return np.stack([np.count_nonzero(answers == k, axis=0) for k in range(self.n_classes)], 1)
 
 
-def fixed_answers(y_codes: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
-    """What teachers without anything to learn answer: 0 for an empty shard; -1 for the others."""
-    shards = [np.unique(y_codes[own]) for own in rows]
-    answers = [-1 if len(found) > 1 else int(found[0]) if len(found) else 0 for found in shards]
-    return np.array(answers, dtype=np.int64)
+@dataclass(frozen=True, eq=False, repr=False)
+class Lessons:
+    """What every teacher is taught, and how long; dropped with the fit."""
+
+    X: np.ndarray
+    y_codes: np.ndarray
+    rows: list[np.ndarray]  # Positions of the usable records of each shard
+    n_classes: int
+    seed: int
+    n_steps: int
+    batch_size: int
+    progress: Progress
+
+    @cached_property
+    def fixed(self) -> np.ndarray:
+        """What teachers with nothing to learn answer: the only class, or 0; -1 for others."""
+        shards = [np.unique(self.y_codes[own]) for own in self.rows]
+        fixed = [-1 if len(found) > 1 else int(found[0]) if len(found) else 0 for found in shards]
+        return np.array(fixed, dtype=np.int64)

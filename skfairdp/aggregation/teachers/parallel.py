@@ -19,7 +19,7 @@ from skorch import NeuralNet
 from torch import nn
 
 from skfairdp.aggregation.shards import batches, teacher_generator
-from skfairdp.aggregation.teachers.ensemble import Teachers
+from skfairdp.aggregation.teachers.ensemble import Lessons, Teachers
 from skfairdp.aggregation.teachers.isolation import alone
 from skfairdp.engine.inference import outputs
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
@@ -61,35 +61,23 @@ class SeparateTeachers(Teachers):
         return answers
 
 
-def train_separately(
-    teacher: Any,
-    X: np.ndarray,
-    y_codes: np.ndarray,
-    rows: list[np.ndarray],
-    fixed: np.ndarray,
-    n_classes: int,
-    *,
-    seed: int,
-    n_steps: int,
-    batch_size: int,
-    n_jobs: int | None,
-    progress: Progress,
-) -> SeparateTeachers:
+def train_separately(teacher: Any, lessons: Lessons, n_jobs: int | None) -> SeparateTeachers:
     """Fit a clone of a classifier, or of a net, on every shard.
 
     A teacher that fails on its shard or at answering votes for class 0, as one without rows
     does, and so does each of them if all fail: no error depends on what a shard holds.
     """
-    sizes = (n_classes, n_steps, batch_size)
+    X, y_codes, fixed, seed = lessons.X, lessons.y_codes, lessons.fixed, lessons.seed
+    sizes = (lessons.n_classes, lessons.n_steps, lessons.batch_size)
     tasks = (
         delayed(_or_none)(
             teach, clone(teacher) if fixed[i] < 0 else None, X[own], y_codes[own], seed, i, *sizes
         )
-        for i, own in enumerate(rows)
+        for i, own in enumerate(lessons.rows)
     )
-    models = _run(tasks, n_jobs, progress)
+    models = _run(tasks, n_jobs, lessons.progress)
     failed = np.array([model is None for model in models]) & (fixed < 0)
-    return SeparateTeachers(np.where(failed, 0, fixed), n_classes, models, seed, n_jobs)
+    return SeparateTeachers(np.where(failed, 0, fixed), lessons.n_classes, models, seed, n_jobs)
 
 
 class _Counted(Parallel):

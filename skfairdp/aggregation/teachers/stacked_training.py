@@ -18,13 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from skfairdp.aggregation.shards import batches, teacher_generator
-from skfairdp.aggregation.teachers.ensemble import Teachers
+from skfairdp.aggregation.teachers.ensemble import Lessons, Teachers
 from skfairdp.engine.clipping.linear_stacks import Activation, LinearStack, linear_stack
 from skfairdp.engine.nets import PreparedNet, module_dtype
 from skfairdp.engine.objectives import BinaryObjective, Objective, objective_for
 from skfairdp.engine.optimizers import ELEMENTWISE
 from skfairdp.engine.randomness import SeededDraws
-from skfairdp.engine.training import Progress
 
 # Hidden units computed at once while voting: 4 MiB in float32, which stay in the cache.
 _UNITS_AT_ONCE = 1 << 20
@@ -107,24 +106,13 @@ def can_be_batched(prepared: PreparedNet, row_shape: tuple[int, ...]) -> bool:
     )
 
 
-def train_batched(
-    prepared: PreparedNet,
-    X: np.ndarray,
-    y_codes: np.ndarray,
-    rows: list[np.ndarray],
-    fixed: np.ndarray,
-    n_classes: int,
-    *,
-    seed: int,
-    n_steps: int,
-    batch_size: int,
-    progress: Progress,
-) -> BatchedTeachers:
+def train_batched(prepared: PreparedNet, lessons: Lessons) -> BatchedTeachers:
     """Train all teachers in one pass, to the pattern of `prepared`.
 
-    Teachers with a `fixed` answer keep their place in every product, on empty rows. `seed` and
+    Teachers with a fixed answer keep their place in every product, on empty rows. The seed and
     its number determine a teacher's initial weights and minibatches.
     """
+    X, rows, batch_size = lessons.X, lessons.rows, lessons.batch_size
     stack = linear_stack(prepared.module)
     assert stack is not None  # can_be_batched
     device, dtype = prepared.flat.vector.device, module_dtype(prepared.module)
@@ -135,19 +123,19 @@ def train_batched(
     objective = objective_for(prepared.criterion)
     binary = isinstance(objective, BinaryObjective)
     target = torch.zeros(len(X) + 1, dtype=dtype if binary else torch.int64)
-    target[:-1] = torch.from_numpy(y_codes)
+    target[:-1] = torch.from_numpy(lessons.y_codes)
     target = target.to(device)
 
-    generators = [teacher_generator(seed, index) for index in range(len(rows))]
+    generators = [teacher_generator(lessons.seed, index) for index in range(len(rows))]
     vector = torch.empty(len(rows) * prepared.flat.vector.numel(), dtype=dtype, device=device)
     gradient = torch.empty_like(vector)
     layers, slopes = _split(vector, stack, len(rows)), _split(gradient, stack, len(rows))
     _initialise(layers, stack, generators)
     optimizer = _optimizer(prepared, vector, gradient)
-    rates = prepared.learning_rates(n_steps, max(1, n_steps // 10))
+    rates = prepared.learning_rates(lessons.n_steps, max(1, lessons.n_steps // 10))
     # The row of zeros behind the others stands in for shards without records.
     shards = [own if len(own) else np.array([len(X)]) for own in rows]
-    table = batches(shards, generators, n_steps, batch_size)
+    table = batches(shards, generators, lessons.n_steps, batch_size)
     with torch.no_grad():
         for rate, picked in zip(rates, table, strict=True):
             index = torch.from_numpy(picked).to(device)
@@ -156,17 +144,15 @@ def train_batched(
             for group in optimizer.param_groups:
                 group["lr"] = rate
             optimizer.step()
-            progress.advance()
-    return BatchedTeachers(fixed, n_classes, layers)
+            lessons.progress.advance()
+    return BatchedTeachers(lessons.fixed, lessons.n_classes, layers)
 
 
 def _derivative_is_known(objective: Objective, n_outputs: int) -> bool:
-    if isinstance(objective, BinaryObjective) and n_outputs != 1:
-        return False
-    output = torch.zeros((1, n_outputs))
-    integer = not isinstance(objective, BinaryObjective)
-    target = torch.zeros(1, dtype=torch.int64 if integer else torch.float32)
-    return objective.gradient(output, target) is not None
+    binary = isinstance(objective, BinaryObjective)
+    target = torch.zeros(1, dtype=torch.float32 if binary else torch.int64)
+    known = not (binary and n_outputs != 1)
+    return known and objective.gradient(torch.zeros((1, n_outputs)), target) is not None
 
 
 def _split(vector: Tensor, stack: LinearStack, n_teachers: int) -> list[Layer]:

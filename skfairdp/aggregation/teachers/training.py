@@ -13,7 +13,7 @@ from skorch import NeuralNet
 from torch import nn
 
 from skfairdp.aggregation.shards import rows_by_shard
-from skfairdp.aggregation.teachers.ensemble import Teachers, fixed_answers
+from skfairdp.aggregation.teachers.ensemble import Lessons, Teachers
 from skfairdp.aggregation.teachers.parallel import answer, teach, train_separately
 from skfairdp.aggregation.teachers.stacked_training import can_be_batched, train_batched
 from skfairdp.engine.inspection import refuse_unstable_rows
@@ -125,16 +125,14 @@ def train_teachers(
            [0, 5]])
     """
     rows = rows_by_shard(shards, y_codes >= 0, n_teachers)
-    fixed = fixed_answers(y_codes, rows)
     teacher, prepared = check_teacher(teacher, X.shape[1:], n_classes)
     # Not how many shards there are something to learn from: that is private.
     n_tasks = n_teachers if prepared is None else n_steps
     with closing(Progress(n_tasks, progress, "teachers")) as bar:
-        task: Any = (X, y_codes, rows, fixed, n_classes)
-        sizes: Any = dict(seed=seed, n_steps=n_steps, batch_size=batch_size, progress=bar)
+        lessons = Lessons(X, y_codes, rows, n_classes, seed, n_steps, batch_size, bar)
         if prepared is not None:
-            return train_batched(prepared, *task, **sizes)
-        return train_separately(teacher, *task, n_jobs=n_jobs, **sizes)
+            return train_batched(prepared, lessons)
+        return train_separately(teacher, lessons, n_jobs)
 
 
 def check_teacher(

@@ -146,5 +146,4 @@ def _observed(claim: FairnessGuarantee) -> str:
 
 
 def words_of(notion: str) -> str:
-    """Print the name of a notion."""
     return notion.replace("_", " ")

@@ -37,7 +37,9 @@ def draw_bounds(
         _draw_claim(ax, row, claim, labelled=row == 0)
     if threshold is not None:
         ax.axvline(threshold, color="#b3261e", ls="--", label=f"threshold {as_given(threshold)}")
-    names = [f"{c.notion.replace('_', ' ')}\n({_scope(c)})" for c in fairness]
+    levels = ["" if (p := c.confidence_level) is None else f", {percent_text(p)}" for c in fairness]
+    about = zip(fairness, levels, strict=True)
+    names = [f"{c.notion.replace('_', ' ')}\n({c.scope}{level})" for c, level in about]
     ax.set_yticks(range(len(fairness)), names)
     ax.set_ylim(len(fairness) - 0.4, -0.6)
     shown = [c.bound for c in fairness if c.informative]
@@ -51,11 +53,6 @@ def draw_bounds(
     if handles:
         ax.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     return ax
-
-
-def _scope(claim: FairnessGuarantee) -> str:
-    level = claim.confidence_level
-    return claim.scope if level is None else f"{claim.scope}, {percent_text(level)}"
 
 
 def _add_grid(ax: Axes) -> None:

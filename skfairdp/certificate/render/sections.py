@@ -7,13 +7,8 @@ from collections.abc import Iterator
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import PUBLIC, Fact
+from skfairdp.certificate.render import group_sections
 from skfairdp.certificate.render.elements import KeyFigures, Section, Table
-from skfairdp.certificate.render.group_sections import (
-    coverage,
-    fairness_section,
-    share_text,
-    words_of,
-)
 from skfairdp.certificate.render.record_sections import Watch, check_watch, of_ledger, of_monitor
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
@@ -61,8 +56,8 @@ def certificate_sections(
             tuple(part for part in summary if part.elements),
         ),
         _privacy(claims.privacy),
-        fairness_section(claims),
-        Section("Coverage", (tuple(coverage(claims)),), extra=True),
+        group_sections.fairness_section(claims),
+        Section("Coverage", (tuple(group_sections.coverage(claims)),), extra=True),
         Section("What this rests on", (), tuple(_assumptions(claims))),
         Section("What is not claimed", (tuple(_not_claimed(claims)),), extra=True),
         _model(claims),
@@ -79,7 +74,7 @@ def certificate_sections(
 def _key_figures(claims: Claims) -> KeyFigures:
     found = [
         (
-            f"Largest difference, {words_of(claim.notion)}",
+            f"Largest difference, {group_sections.words_of(claim.notion)}",
             f"≤ {claim.figure}" if claim.informative else "No useful bound",
             f"{claim.scope}; {certainty(claim)}; {population(claim, claims.n_rows)}",
             claim.informative,
@@ -109,7 +104,9 @@ def _utility(claims: Claims) -> Section:
     if known is None:
         return Section("Utility", ())
     how = "bought: the counts carry noise" if known.noisy else "public: exact counts"
-    rows = tuple((name, *map(share_text, figures)) for name, *figures in known.measures)
+    rows = tuple(
+        (name, *map(group_sections.share_text, figures)) for name, *figures in known.measures
+    )
     headings = ("On the held-out rows", "Model", "One answer for everybody")
     table = Table(f"Utility ({how})", rows, headings, numbers_from=1)
     return Section("Utility", (table,), extra=True)
@@ -199,7 +196,7 @@ def _not_claimed(claims: Claims) -> Iterator[str]:
     if fairness:
         missing = sorted(set(NOTIONS) - {claim.notion for claim in fairness})
         if missing:
-            names = ", ".join(map(words_of, missing))
+            names = ", ".join(map(group_sections.words_of, missing))
             yield f"Other notions of fairness, which this model may violate: {names}."
         if not any(claim.scope == DEPLOYED and claim.informative for claim in fairness):
             yield "A bound on differences between groups when this model is deployed."

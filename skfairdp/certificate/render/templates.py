@@ -19,7 +19,6 @@ NOT_STATED = "not stated"
 
 @cache
 def _documents() -> dict[str, dict[str, Any]]:
-    """Templates by name."""
     files = resources.files(__package__).joinpath("templates").iterdir()
     texts = {file.name.removesuffix(".toml"): file.read_text(encoding="utf-8") for file in files}
     return {name: tomllib.loads(texts[name]) for name in sorted(texts)}

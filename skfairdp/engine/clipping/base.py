@@ -36,6 +36,7 @@ class Clipper:
     margin: float
     # Products that are added to an inner product of gradients, where norms of means come from these
     product_terms: int
+    one_by_one: bool = False  # Whether records go through the module in batches of one
     _size: int  # Number of trained weights
     _rows_of_block: Callable[[int], int]
     # From a person's rows at most, and the rows of a block: rows of the largest block of persons,
@@ -43,11 +44,6 @@ class Clipper:
     _person_blocks: Callable[[int, int], tuple[int, Callable[[int], int]]]
     _of_block: Callable[[Block], tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]]
     _block_sums: Callable[..., torch.Tensor]
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether records go through the module in batches of one."""
-        return False
 
     def clipped_sums(
         self,

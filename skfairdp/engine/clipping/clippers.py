@@ -27,7 +27,7 @@ class _FastClipper(Clipper):
     def __init__(self, fast: FusedClipper | LayeredClipper, functional: FunctionalClipper) -> None:
         self._fast = fast
         self._functional = functional
-        self._one_by_one = fast.one_by_one
+        self.one_by_one = fast.one_by_one
         self.path = fast.path
         self.margin = max(fast.margin, functional.margin)
         self.product_terms = fast.product_terms
@@ -38,19 +38,15 @@ class _FastClipper(Clipper):
     def norms(self, X: torch.Tensor, *of_batch: Any, **options: Any) -> torch.Tensor:
         return self.serving(X).norms(X, *of_batch, **options)
 
-    @property
-    def one_by_one(self) -> bool:
-        return self._one_by_one
-
     def draws_nothing(self, X: torch.Tensor) -> bool:
         return self.path == "fused" and self.serving(X) is self._fast
 
     def take_one_by_one(self) -> None:
-        self._one_by_one = True
+        self.one_by_one = True
         self._functional.take_one_by_one()
 
     def serving(self, X: torch.Tensor) -> Clipper:
-        fast = not self._one_by_one and self._fast.accepts(X)
+        fast = not self.one_by_one and self._fast.accepts(X)
         return self._fast if fast else self._functional
 
 

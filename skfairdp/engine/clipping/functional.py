@@ -1,27 +1,57 @@
 """Clipped sums for any module, through ``torch.func``.
 
-Records are differentiated in blocks of a fixed size
-(:mod:`skfairdp.engine.clipping.record_gradients`) and summed in float64.
+Every record is differentiated by itself (``vmap`` over ``grad``; ``grad`` one by one where that
+cannot be), so nothing that a module does can mix records: it only ever sees a batch of one.
+Nothing is hooked into the module and nothing stays behind on it. Blocks of records are of a fixed
+size, and summed in float64.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 
+import numpy as np
 import torch
 from torch import nn
+from torch.func import functional_call, grad, vmap
 
 from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
-from skfairdp.engine.clipping.record_gradients import RecordGradients
-from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.exact_products import exactly
+from skfairdp.engine.objectives import check_losses
+from skfairdp.engine.parameter_vector import FlatParameters, copy_module
+from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import blocks, fill, rows_for, rows_within
 
 _BLOCK_ELEMENTS = 1 << 23
 # Gradients of 32 records have to fit into half a gigabyte, or records go one by one.
 _LARGEST_MODULE = 1 << 22
 _CACHED_ELEMENTS = 1 << 17
+
+_DECIDES = (
+    "decides by the values of its input (an `if` on a tensor, .item(), .tolist()), which cannot "
+    "be differentiated record by record. Use torch.where or masks instead."
+)
+_WRITES = (
+    "writes values of its rows into one of its tensors in place. State that is learned from "
+    "private rows outside the noisy sum is not allowed; compute it without in-place writes or "
+    "leave it out."
+)
+_DRAWS = (
+    "draws random numbers in training, which it did not do on rows of zeros before. Draw at every "
+    "forward pass, or never, so that the numbers come from a generator of the fit's own."
+)
+# What torch.func says of modules that cannot be taken record by record at all, and of in-place
+# writes, which may also go to a tensor that lives no longer than the record.
+_REFUSALS = (
+    ("data-dependent control flow", _DECIDES),
+    (".item()", _DECIDES),
+    ("mutate a captured Tensor", _WRITES),
+    ("called random operation", _DRAWS),
+)
+_IN_PLACE = ("vmap: inplace", "doesn't match the broadcast shape")
 
 
 class FunctionalClipper(Clipper):
@@ -39,21 +69,18 @@ class FunctionalClipper(Clipper):
     def __init__(
         self, module: nn.Module, flat: FlatParameters, objective: Callable[..., torch.Tensor]
     ) -> None:
+        self._module = module
         self._objective = objective
+        self._places = _places(module, flat)
         self._layout = flat.layout
         self._size = flat.vector.numel()
-        self._dtype = flat.vector.dtype
-        self._device = flat.vector.device
-        self.margin = rounding_margin(self._dtype, max(_terms(s.shape) for s in flat.layout))
-        one_by_one = self._size > _LARGEST_MODULE
-        self._of_records = RecordGradients(module, flat, objective, one_by_one)
-
-    @property
-    def one_by_one(self) -> bool:
-        return self._of_records.one_by_one
+        # So many squares of a parameter are added in the module's arithmetic.
+        terms = max(math.prod(slot.shape[1:] or slot.shape) for slot in flat.layout)
+        self.margin = rounding_margin(flat.vector.dtype, terms)
+        self.one_by_one = self._size > _LARGEST_MODULE
 
     def take_one_by_one(self) -> None:
-        self._of_records.one_by_one = True
+        self.one_by_one = True
 
     def _rows_of_block(self, rows: int) -> int:
         if self._size > _LARGEST_MODULE:
@@ -101,32 +128,97 @@ class FunctionalClipper(Clipper):
 
     def _all_squares(self, gradients: list[torch.Tensor]) -> torch.Tensor:
         """Return upper bounds of the records' squared norms over all parameters."""
-        shape = (len(gradients), len(gradients[0]))
-        norms = torch.empty(shape, dtype=torch.float64, device=self._device)
-        for gradient, norm in zip(gradients, norms, strict=True):
-            _squared_norms(gradient, out=norm)
-        return norms.sum(0)
+        return torch.stack([_squared_norms(gradient) for gradient in gradients]).sum(0)
 
     def _gradients(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Return each parameter's per-record gradients, (B, *shape), and the outputs."""
-        return self._of_records.of(X, targets)
+        module, objective = self._module, self._objective
+        parameters = dict(module.named_parameters())
+        trained = {slot.name: parameters[slot.name].detach() for slot in self._layout}
+        buffers = dict(module.named_buffers())
+
+        def loss(
+            values: dict[str, torch.Tensor], row: torch.Tensor, *target: torch.Tensor
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            state = {place: values[name] for place, name in self._places}
+            # Copies: what forward writes into a buffer must not stay on the module.
+            state.update((name, buffer.clone()) for name, buffer in buffers.items())
+            output = functional_call(module, state, (row.unsqueeze(0),), tie_weights=False)
+            if isinstance(output, torch.Tensor) and output.dim() == 0:
+                # A module that squeezes its output drops the only record's axis.
+                output = output.reshape(1)
+            losses = objective(output, *(t.unsqueeze(0) for t in target))
+            check_losses(losses, (1,))
+            return losses[0], output[0]
+
+        of_one = grad(loss, has_aux=True)
+        try:
+            if not self.one_by_one:
+                in_dims = (None,) + (0,) * (1 + len(targets))
+                randomness = "different" if are_served() else "error"
+                of_all = vmap(of_one, in_dims=in_dims, randomness=randomness)
+                with exactly():
+                    gradients, outputs = of_all(trained, X, *targets)
+        except RuntimeError as error:
+            kind, said = type(module).__name__, str(error)
+            reason = next((text for key, text in _REFUSALS if key in said), None)
+            if reason is None and any(key in said for key in _IN_PLACE):
+                self.one_by_one = not _keeps_state(module, X)
+                reason = None if self.one_by_one else _WRITES
+            if reason is not None:
+                raise ValueError(f"The module {kind} {reason}") from error
+            if not self.one_by_one:
+                raise
+        if self.one_by_one:
+            # Copies: how a processor rounds may depend on where a row lies in memory.
+            records = ([t.clone() for t in row] for row in zip(X, *targets, strict=True))
+            watching = nullcontext() if are_served() else OwnDraws(np.random.default_rng())
+            with watching as watch, exactly():
+                each = [of_one(trained, *row) for row in records]
+            if watch is not None and watch.used:
+                raise ValueError(f"The module {type(module).__name__} {_DRAWS}")
+            gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}
+            outputs = torch.stack([output for _, output in each])
+        return [gradients[slot.name].detach() for slot in self._layout], outputs.detach()
 
 
-def _terms(shape: tuple[int, ...]) -> int:
-    """Return how many squares of a parameter are added in the module's arithmetic."""
-    return math.prod(shape[1:]) if len(shape) > 1 else math.prod(shape)
-
-
-def _squared_norms(gradient: torch.Tensor, out: torch.Tensor) -> None:
-    """Write upper bounds of the records' squared norms of one parameter's gradient.
+def _squared_norms(gradient: torch.Tensor) -> torch.Tensor:
+    """Return upper bounds of the records' squared norms of one parameter's gradient.
 
     Only the trailing axes are added in the module's dtype, the rest in float64, which
     keeps the rounding margin small for layers of millions of weights.
     """
-    dtype = gradient.dtype
     pieces = gradient.flatten(2) if gradient.dim() > 2 else gradient.reshape(len(gradient), 1, -1)
-    norms = torch.linalg.vector_norm(pieces, dim=2).double()
-    torch.sum(norms.square_(), dim=1, out=out)
-    out.add_(gradient[0].numel() * torch.finfo(dtype).tiny)
+    squares: torch.Tensor = torch.linalg.vector_norm(pieces, dim=2).double().square_().sum(1)
+    return squares.add_(gradient[0].numel() * torch.finfo(gradient.dtype).tiny)
+
+
+def _keeps_state(module: nn.Module, X: torch.Tensor) -> bool:
+    """Tell whether what a module does to one row shows in one of its tensors afterwards."""
+    left = []
+    for value in (0.0, 1.0):
+        probe = copy_module(module)
+        with torch.no_grad():
+            probe(X.new_full((1, *X.shape[1:]), value))
+        values = [value for layer in probe.modules() for value in vars(layer).values()]
+        left.append([v for v in (*values, *probe.buffers()) if isinstance(v, torch.Tensor)])
+    return any(not torch.equal(a, b) for a, b in zip(*left, strict=True))
+
+
+def _places(module: nn.Module, flat: FlatParameters) -> list[tuple[str, str]]:
+    """Return (place, name in the layout) for every place that uses a trained parameter.
+
+    A parameter tied to several layers has one place in each. A layer that is used
+    twice counts once: ``functional_call``'s own tying would swap its parameter twice
+    and leave a differentiated tensor on the module.
+    """
+    parameters = dict(module.named_parameters())
+    names = {id(parameters[slot.name]): slot.name for slot in flat.layout}
+    return [
+        (f"{prefix}.{key}" if prefix else key, names[id(parameter)])
+        for prefix, layer in module.named_modules()
+        for key, parameter in layer._parameters.items()
+        if parameter is not None and id(parameter) in names
+    ]

@@ -17,7 +17,8 @@ import torch
 from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
-from skfairdp.engine.clipping.stack_passes import StackPass
+from skfairdp.engine.exact_products import parts_of, product
+from skfairdp.engine.objectives import Objective, check_losses
 from skfairdp.engine.parameter_vector import FlatParameters
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, person_block, rows_for, rows_within
@@ -45,7 +46,7 @@ class FusedClipper(Clipper):
         self._slots = [(slots.get(f"{p}weight"), slots.get(f"{p}bias")) for p in prefixes]
         first = min(i for i, slots in enumerate(self._slots) if any(slots))
         self._slots = self._slots[first:]  # of the trained layers
-        self._pass = StackPass(stack, objective, flat.vector.dtype, first)
+        self._objective, self._dtype, self._first = objective, flat.vector.dtype, first
         widths = [layer.in_features + layer.out_features for layer in stack.linears]
         self.margin = rounding_margin(torch.float64, max(widths) + len(widths))
         self.product_terms = max(widths) + len(widths) + 32
@@ -81,12 +82,21 @@ class FusedClipper(Clipper):
     def _of_block(self, block: Block) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
         """Return inputs and then upstream gradients of the layers, squared norms and outputs."""
         with torch.inference_mode():
-            inputs, deltas, output = self._pass.sides(block.X, block.targets)
-            return [*inputs, *deltas], self._squares_of(block.persons, inputs, deltas), output
+            inputs, saved, output = self._forward(block.X)
+            deltas = self._backward(self._output_gradient(output, block.targets), saved)
+            for layer in self._stack.tail:
+                output = layer(output)
+            vectors = [*inputs, *deltas]
+            squares = self._squared_norms(vectors)
+            if block.persons is not None:
+                trained = ((w is not None, b is not None) for w, b in self._slots)
+                sides = [(a, d, *own) for a, d, own in zip(inputs, deltas, trained, strict=True)]
+                squares = block.persons.squares(squares, sides, self.product_terms)
+            return vectors, squares, output
 
     def _block_sums(
         self,
-        sides: list[torch.Tensor],
+        vectors: list[torch.Tensor],
         squares: torch.Tensor,
         max_norm: float | torch.Tensor,
         weights: torch.Tensor,
@@ -104,8 +114,8 @@ class FusedClipper(Clipper):
                 factors = factors if all_finite else persons.shares(factors, len(block.X))
             if not all_finite:
                 blank = (factors == 0).unsqueeze(1)
-                sides = [side.masked_fill(blank, 0.0) for side in sides]
-            inputs, deltas = sides[: len(self._slots)], sides[len(self._slots) :]
+                vectors = [vector.masked_fill(blank, 0.0) for vector in vectors]
+            inputs, deltas = vectors[: len(self._slots)], vectors[len(self._slots) :]
             if len(coefficients) == 1:
                 self._weighted_sum(inputs, deltas, coefficients[0], self._views[0])
                 return self._sums
@@ -117,20 +127,67 @@ class FusedClipper(Clipper):
                 )
         return self._sums
 
-    def _squares_of(
-        self, persons: PersonRows | None, inputs: list[torch.Tensor], deltas: list[torch.Tensor]
-    ) -> torch.Tensor:
-        squares = self._squared_norms(inputs, deltas)
-        if persons is None:
-            return squares
-        trained = ((w is not None, b is not None) for w, b in self._slots)
-        sides = [(a, d, *own) for a, d, own in zip(inputs, deltas, trained, strict=True)]
-        return persons.squares(squares, sides, self.product_terms)
+    def _forward(
+        self, X: torch.Tensor
+    ) -> tuple[list[torch.Tensor], list[list[torch.Tensor]], torch.Tensor]:
+        """Return the inputs of the trained layers, what backward needs, the output."""
+        stack = self._stack
+        value = X.flatten(1) if stack.flattens else X
+        if stack.before:
+            value = value.clone()
+            for activation in stack.before:
+                value = activation.forward(value)
+        inputs, saved = [], []
+        for index, layer in enumerate(stack.linears):
+            rows = parts_of(value, 1)
+            if index >= self._first:
+                inputs.append(_whole(rows))
+            exact = product(rows, [part.t() for part in parts_of(layer.weight, 1)])
+            value = (exact if layer.bias is None else exact.add_(layer.bias)).to(self._dtype)
+            kept = []
+            for position, activation in enumerate(stack.between[index]):
+                before = value
+                if activation.in_place and position:
+                    # The activation before this one may have saved its output.
+                    value = value.clone()
+                value = activation.forward(value)
+                kept.append(value if activation.in_place else before)
+            saved.append(kept)
+        return inputs, saved, value
 
-    def _squared_norms(
-        self, inputs: list[torch.Tensor], deltas: list[torch.Tensor]
+    def _output_gradient(
+        self, output: torch.Tensor, targets: tuple[torch.Tensor, ...]
     ) -> torch.Tensor:
-        vectors = [*inputs, *deltas]
+        """Return d loss_i / d z_i at the last linear layer, shape (B, K)."""
+        if isinstance(self._objective, Objective) and not self._stack.tail:
+            gradient = self._objective.gradient(output, *targets)
+            if gradient is not None:
+                return gradient
+        with torch.inference_mode(False), torch.enable_grad():
+            leaf = output.clone().requires_grad_()
+            value = leaf
+            for layer in self._stack.tail:
+                value = layer(value)
+            losses = self._objective(value, *(target.clone() for target in targets))
+            check_losses(losses, output.shape[:1])
+            return torch.autograd.grad(losses.sum(), leaf)[0]
+
+    def _backward(self, delta: torch.Tensor, saved: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+        """Return the upstream gradients of the trained layers, first layer first."""
+        deltas = []
+        for index in range(len(self._stack.linears) - 1, self._first - 1, -1):
+            if index == self._first:
+                deltas.append(delta.double())
+                break
+            rows = parts_of(delta, 1)
+            deltas.append(_whole(rows))
+            delta = product(rows, parts_of(self._stack.linears[index].weight, 0)).to(self._dtype)
+            steps = zip(self._stack.between[index - 1], saved[index - 1], strict=True)
+            for activation, kept in reversed(list(steps)):
+                delta = activation.backward(delta, kept)
+        return deltas[::-1]
+
+    def _squared_norms(self, vectors: list[torch.Tensor]) -> torch.Tensor:
         norms = vectors[0].new_empty(len(vectors), len(vectors[0]))
         for vector, norm in zip(vectors, norms.unbind(0), strict=True):
             torch.linalg.vector_norm(vector, dim=1, out=norm)
@@ -173,3 +230,8 @@ def _picker(member: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
     if stop - start == n:
         return lambda tensor: tensor[start:stop]
     return lambda tensor: tensor.index_select(0, member)
+
+
+def _whole(parts: list[torch.Tensor]) -> torch.Tensor:
+    """Return the matrix that parts sum to, a float64 number each."""
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)

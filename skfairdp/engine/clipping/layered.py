@@ -114,20 +114,15 @@ def _frozen(layer: nn.Module, value: torch.Tensor) -> torch.Tensor:
     """Apply a layer; gradients flow to its input only."""
     weight = layer.weight.detach() if isinstance(layer.weight, torch.Tensor) else None
     bias = layer.bias.detach() if isinstance(layer.bias, torch.Tensor) else None
-    if isinstance(layer, nn.Conv2d):
-        assert weight is not None
-        convolved: torch.Tensor = _Convolution.apply(value, weight, bias, layer)
-        return convolved
     if isinstance(layer, nn.GroupNorm):
         return functional.group_norm(value, layer.num_groups, weight, bias, layer.eps)
-    assert weight is not None
-    product: torch.Tensor = _Linear.apply(value, weight, bias)
-    return product
+    own = (layer,) if isinstance(layer, nn.Conv2d) else ()
+    kind: Any = _Convolution if own else _Linear
+    applied: torch.Tensor = kind.apply(value, weight, bias, *own)
+    return applied
 
 
 class _Linear(torch.autograd.Function):
-    """A linear layer of exact products."""
-
     @staticmethod
     def forward(
         ctx: Any, value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None

@@ -18,6 +18,7 @@ from torch import nn
 from skfairdp.engine.modules import MLP, SmallCNN
 
 _aten = torch.ops.aten
+_OF_ROWS = (nn.Softmax, nn.LogSoftmax)
 
 
 @dataclass(frozen=True)
@@ -117,11 +118,6 @@ def leaves_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]
     return leaves
 
 
-def _acts_on_rows(layer: nn.Module) -> bool:
-    kinds = (nn.Softmax, nn.LogSoftmax)
-    return type(layer) in kinds and getattr(layer, "dim", None) in (1, -1)
-
-
 def linear_stack(module: nn.Module) -> LinearStack | None:
     """Return the stack that a module is, None if it is anything else."""
     leaves = leaves_of(module)
@@ -136,8 +132,6 @@ def linear_stack(module: nn.Module) -> LinearStack | None:
             stack.between.append([])
         elif type(leaf) is nn.Dropout:
             stack.dropouts.append(leaf)
-        elif type(leaf) is nn.Identity:
-            continue
         elif type(leaf) is nn.Flatten and (leaf.start_dim, leaf.end_dim) == (1, -1):
             # Between linear layers of two-dimensional batches it changes nothing.
             stack.flattens = stack.flattens or not (stack.linears or stack.before)
@@ -148,11 +142,9 @@ def linear_stack(module: nn.Module) -> LinearStack | None:
                 stack.between[-1].append(activation)
             else:
                 stack.before.append(activation)
-        elif position > last and _acts_on_rows(leaf):
+        elif position > last and type(leaf) in _OF_ROWS and getattr(leaf, "dim", None) in (1, -1):
             stack.tail.append(leaf)
-        else:
+        elif type(leaf) is not nn.Identity:
             return None
-    owners = [p for layer in stack.linears for p in (layer.weight, layer.bias) if p is not None]
-    if not stack.linears or len({id(p) for p in owners}) != len(owners):
-        return None
-    return stack
+    owners = [id(p) for x in stack.linears for p in (x.weight, x.bias) if p is not None]
+    return stack if stack.linears and len({*owners}) == len(owners) else None

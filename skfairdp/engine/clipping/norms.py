@@ -17,9 +17,9 @@ The record's own (:func:`rounding_margin`):
   relative, and :func:`clip_factors` gets an upper bound of the norm instead: each
   sum of squares is raised by ``n * tiny`` before use.
 
-The sum's (:func:`sum_margin`). Sums are formed in float64, where products of float32 numbers
-are exact. Let ``x_i`` be what record i adds, in exact arithmetic, given its factor and its
-gradient as computed; it depends on record i alone, because products are exact
+The sum's (:mod:`skfairdp.engine.sum_margins`). Sums are formed in float64, where products of
+float32 numbers are exact. Let ``x_i`` be what record i adds, in exact arithmetic, given its factor
+and its gradient as computed; it depends on record i alone, because products are exact
 (:mod:`skfairdp.engine.exact_products`) and networks see blocks of a fixed number of rows.
 Each coordinate of ``x_i`` takes part in at most ``D`` roundings on its way into the sum: two
 products, the additions of a block of
@@ -36,7 +36,7 @@ so ``||fl(S) - S|| <= g * sum_i ||x_i||``. With at most ``M`` records, of weight
     ||fl(S(D)) - fl(S(D'))||  <=  ||x_i|| + 2 g M w_max C,
 
 and this is at most ``w C`` for a record of weight ``w`` if its clip norm was lowered by the
-fraction ``2 g M w_max / w``. ``M`` is a public number (:func:`row_capacity`), computed from
+fraction ``2 g M w_max / w``. ``M`` is a public number (``row_capacity``), computed from
 the sizes that the plan was made from; more rows are refused before anything is charged.
 Nothing here depends on the rows, on how many there are, or on which of them were drawn.
 
@@ -47,7 +47,7 @@ terms are longer than their sum: the factor is such that the mean of the terms' 
 from inner products, whose last bits may depend on where a person stands: of relative error ``e``,
 they move the squared norm by ``2 e T^2`` and the person's vector by ``e K^2 C`` at most, T being
 the sum of the rows' norms, which is at most K times what the factor was computed from. Both are
-in the margin (`sum_margin`). A margin below ``2**-16`` is taken for that much, so that a person of
+in the margin. A margin below ``2**-16`` is taken for that much, so that a person of
 one row is clipped as a row is.
 
 Not covered: the noise is a float64 number, and so is the noisy sum; the guarantee is for
@@ -57,7 +57,6 @@ noise that is a real number.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 
@@ -66,9 +65,7 @@ CANCELLED = 2.0**-4
 LEAST_MARGIN = 2.0**-16
 
 _EXTRA_ROUNDINGS = 16
-_UNIT = 2.0**-53
-_FEWEST_ROWS, _MOST_ROWS = 1 << 16, 1 << 32
-_OTHER_ADDITIONS = 67
+UNIT = 2.0**-53
 
 
 def rounding_margin(dtype: torch.dtype, n_terms: int = 1024) -> float:
@@ -88,62 +85,13 @@ def rounding_margin(dtype: torch.dtype, n_terms: int = 1024) -> float:
     return relative / (2 * (1 - relative)) + _EXTRA_ROUNDINGS * unit_roundoff
 
 
-def row_capacity(expected: float, n_rows: int = 0) -> int:
-    """Return how many rows a sum may be over, from the number that its plan expects.
-
-    `expected`: declared or public number of rows. Result: four times what is expected, between
-    2**16 and 2**32: a declared size need not be exact.
-    """
-    capacity = min(max(_FEWEST_ROWS, 4 * math.ceil(expected)), _MOST_ROWS)
-    if n_rows > capacity:
-        raise ValueError(
-            f"There are more than {capacity:,} rows; where {expected:,.0f} were declared, the "
-            "margin for the rounding of sums holds up to that number. Declare 'dataset_size' or "
-            "'group_sizes' nearer to the truth."
-        )
-    return capacity
-
-
-def sum_margin(
-    rows: int,
-    capacity: int,
-    weights: Sequence[float],
-    additions: int = 0,
-    of_persons: float | None = None,
-) -> float:
-    """Return the fraction by which a clip norm is lowered for the rounding of a sum.
-
-    `capacity`: no sum is over more rows. `weights`: weight of each cell, >= 0; a cell without
-    weight is in no sum. `additions`: what else a term takes part in: how many roundings after the
-    block's sum. `of_persons`: relative error of an inner product of two rows' gradients, where
-    records are persons of several rows. Result: relative margin, for the cell of the smallest
-    weight.
-    """
-    used = [weight for weight in weights if weight > 0.0]
-    if not used:
-        return 0.0
-    roundings = (rows + _OTHER_ADDITIONS + additions) * _UNIT
-    margin = 2.0 * roundings / (1.0 - roundings)
-    if of_persons is not None:
-        margin = margin / CANCELLED + 1.1 * of_persons / CANCELLED**2
-    margin *= capacity * (max(used) / min(used))
-    if margin > 0.1:
-        raise ValueError(
-            f"The plan sums up to {capacity:,} rows and the weights of its cells differ by a "
-            f"factor of {max(used) / min(used):.3g}: what one record of the cell with the smallest "
-            "weight adds could be lost in rounding. Use sampling rates or group sizes that differ "
-            "less."
-        )
-    return margin
-
-
 def product_error(terms: int, most: int) -> float:
     """Return the error of the squared norm of a sum of gradients, over the squared sum of norms.
 
     `terms`: products that are added to get an inner product of two of them; 0 where the sum is
     formed before its norm. `most`: how many gradients are added.
     """
-    return (terms + most**2) * _UNIT if terms else 0.0
+    return (terms + most**2) * UNIT if terms else 0.0
 
 
 def clip_factors(

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import signal, special
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 # A window of a law leaves out a probability of exp(-_TAIL) on either side.
 _TAIL = 36.0
 _REMEMBERED = 50_000  # rows up to which the coefficients of a law are kept for the next one
@@ -57,12 +59,12 @@ def clopper_pearson(
     return lower, upper
 
 
-def binomial_laws(n: int, p: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+def binomial_laws(n: int, p: Floats) -> tuple[int, Floats]:
     """Laws of binomial counts of `n` rows for rates (m,): the first count, and laws (m, width)."""
     k = _window(n, p)
     inner = _inner(p)
     miss = np.log1p(-inner)
-    law: NDArray[np.float64] = np.add((np.log(inner) - miss) * k, n * miss)
+    law: Floats = np.add((np.log(inner) - miss) * k, n * miss)
     if n <= _REMEMBERED:
         law += _all_coefficients(n)[k[0] : k[-1] + 1]
     else:
@@ -71,9 +73,7 @@ def binomial_laws(n: int, p: NDArray[np.float64]) -> tuple[int, NDArray[np.float
     return int(k[0]), law
 
 
-def binomial_means(
-    n: NDArray[np.int64], p: NDArray[np.float64], of: Callable[[NDArray[np.int64]], NDArray]
-) -> NDArray[np.float64]:
+def binomial_means(n: Ints, p: Floats, of: Callable[[Ints], NDArray]) -> Floats:
     """Means of functions of binomial counts: of each number of rows (s,), and each rate (m,).
 
     `p` rises. `of` gives values (..., s, width) for counts (width,). A law is that of a rate near
@@ -92,12 +92,12 @@ def binomial_means(
     here, centre, rows = len(p) // 2, k[len(k) // 2], n[:, np.newaxis]
     law = np.exp(_log_coefficients(rows, k) + k * odds[here] + rows * miss[here])
     odds, miss = odds - odds[here], miss - miss[here]
-    found: NDArray[np.float64] = (of(k) * law) @ np.exp(odds * (k - centre)).T
+    found: Floats = (of(k) * law) @ np.exp(odds * (k - centre)).T
     found *= np.exp(rows * miss.T + centre * odds.T)
     return found
 
 
-def _window(n: int | NDArray[np.int64], p: NDArray[np.float64]) -> NDArray[np.int64]:
+def _window(n: int | Ints, p: Floats) -> Ints:
     """Counts that are nearly all of the laws of numbers of rows and rates."""
     lowest, highest = max(float(p.min()), 0.0), min(float(p.max()), 1.0)
     fewest, most = (int(n.min()), int(n.max())) if isinstance(n, np.ndarray) else (n, n)
@@ -111,28 +111,28 @@ def _window(n: int | NDArray[np.int64], p: NDArray[np.float64]) -> NDArray[np.in
     return np.arange(first, min(most, math.ceil(limit(most, 1.0))) + 1)
 
 
-def _log_coefficients(n: int | NDArray[np.int64], k: NDArray[np.int64]) -> NDArray[np.float64]:
+def _log_coefficients(n: int | Ints, k: Ints) -> Floats:
     most = int(np.max(n))
     if most > _REMEMBERED:
-        far: NDArray[np.float64] = special.gammaln(n + 1.0) - special.gammaln(k + 1.0)
+        far: Floats = special.gammaln(n + 1.0) - special.gammaln(k + 1.0)
         return far - special.gammaln(n - k + 1.0)  # infinite for more successes than rows
     table, misses = _log_factorials(1 << most.bit_length()), n - k
-    found: NDArray[np.float64] = table[n] - table[k] - table[np.maximum(misses, 0)]
+    found: Floats = table[n] - table[k] - table[np.maximum(misses, 0)]
     found[misses < 0] = -math.inf
     return found
 
 
 @lru_cache(maxsize=16)
-def _log_factorials(size: int) -> NDArray[np.float64]:
+def _log_factorials(size: int) -> Floats:
     return special.gammaln(np.arange(1.0, size + 1.0))
 
 
 @lru_cache(maxsize=16)
-def _all_coefficients(n: int) -> NDArray[np.float64]:
+def _all_coefficients(n: int) -> Floats:
     return _log_coefficients(n, np.arange(n + 1))
 
 
-def _inner(p: NDArray[np.float64]) -> NDArray[np.float64]:
+def _inner(p: Floats) -> Floats:
     return np.minimum(np.maximum(p, _INNER[0]), _INNER[1])[:, np.newaxis]
 
 
@@ -142,7 +142,7 @@ class BinomialCell:
 
     value: int  # successes; with noise, twice the successes plus the noise
     trials: int  # rows, at least 1
-    noise: NDArray[np.float64] | None = None  # law of the noise on -r, ..., r, symmetric
+    noise: Floats | None = None  # law of the noise on -r, ..., r, symmetric
 
     def __post_init__(self) -> None:
         impossible = self.noise is None and not 0 <= self.value <= self.trials
@@ -179,7 +179,7 @@ class BinomialCell:
         _, high = clopper_pearson(most, self.trials - most, share)
         return float(low), float(high)
 
-    def law(self, p: NDArray[np.float64], slopes: bool) -> tuple[Any, ...]:
+    def law(self, p: Floats, slopes: bool) -> tuple[Any, ...]:
         """Laws of the count for rates (m,), as of `binomial_laws`, and derivatives if asked for."""
         first, law = binomial_laws(self.trials, p)
         found = [law]

@@ -16,6 +16,7 @@ from scipy import optimize, special
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
 
+_Two = tuple[BinomialCell, BinomialCell]
 # Rounding of a computed probability: parts of itself, more for more rows, and of 1.
 _RELATIVE, _PER_ROW, _ABSOLUTE, _ABSOLUTE_NOISE = 1e-9, 1e-12, 1e-13, 1e-10
 # Outcomes whose places differ by less count as tied, which can only widen the bound.
@@ -73,11 +74,7 @@ class CellPair:
     """
 
     def __init__(
-        self,
-        u: BinomialCell,
-        v: BinomialCell,
-        alpha: float,
-        fewest: tuple[BinomialCell, BinomialCell] | None = None,
+        self, u: BinomialCell, v: BinomialCell, alpha: float, fewest: _Two | None = None
     ) -> None:
         self._u, self._v, self._alpha = u, v, alpha
         self.place = float(_place(u, v, np.array(u.value), np.array(v.value), alpha))
@@ -88,9 +85,7 @@ class CellPair:
         self._level = (alpha - spent) * (1.0 - rounding) - absolute
         self._blocks: dict[int, NDArray[np.int64]] = {}
 
-    def _restricted(
-        self, others: tuple[BinomialCell, BinomialCell]
-    ) -> tuple[tuple[float, float, float, float], float]:
+    def _restricted(self, others: _Two) -> tuple[tuple[float, float, float, float], float]:
         """Smallest and largest rates of u and of v to look at, and the error that it costs."""
         u, v = self._u, self._v
         if max(u.trials, v.trials) < _LARGE:

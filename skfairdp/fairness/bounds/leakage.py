@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
-from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
+from skfairdp.fairness.bounds.binomial_cells import Floats, Ints, clopper_pearson
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.information import MutualInformation, nats_per, numeric_rows
 from skfairdp.parameters import PROBABILITY, check_arguments
@@ -87,33 +88,26 @@ def classifier_lower_bound(
     error = 1.0 - confidence_level
     rows, groups = numeric_rows(Z), encode_groups(s, n_rows=len(np.asarray(Z)), name="s")
     _enough(groups)
-    train, test = train_test_split(
-        np.arange(len(rows)),
-        test_size=test_size,
-        # Not stratified: strata would tie the held-out shares to the training shares.
-        random_state=np.random.RandomState(random_state),
-    )
-    n_groups = len(groups.labels)
-    prior: NDArray[np.float64] = np.asarray(
-        (np.bincount(groups.codes[train], minlength=n_groups) + 0.5) / (len(train) + 0.5 * n_groups)
-    )
+    fresh = partial(np.random.RandomState, random_state)
+    # Not stratified: strata would tie the held-out shares to the training shares.
+    train, test = train_test_split(np.arange(len(rows)), test_size=test_size, random_state=fresh())
+    codes, n_groups = groups.codes, len(groups.labels)
+    seen = np.bincount(codes[train], minlength=n_groups) + 0.5
+    prior: Floats = seen / seen.sum()
     model = clone(classifier) if classifier is not None else _default_classifier(random_state)
     fitting, tuning = train_test_split(
-        train,
-        test_size=1 / 3,
-        stratify=groups.codes[train],
-        random_state=np.random.RandomState(random_state),
+        train, test_size=1 / 3, stratify=codes[train], random_state=fresh()
     )
     guess = _predicted(model, rows, groups, fitting, tuning)
     share = max(
         _SHARES,
         key=lambda w: _promise(
-            _gains(guess, prior, groups.codes[tuning], w), _width(prior, w), error / 2, len(test)
+            _gains(guess, prior, codes[tuning], w), _width(prior, w), error / 2, len(test)
         ),
     )
     guess = _predicted(clone(model), rows, groups, train, test)
-    gains = _gains(guess, prior, groups.codes[test], share)
-    held_out = np.bincount(groups.codes[test], minlength=n_groups) / len(test)
+    gains = _gains(guess, prior, codes[test], share)
+    held_out = np.bincount(codes[test], minlength=n_groups) / len(test)
     unclipped = float(gains.mean() - _divergence(held_out, prior).sum())
     lowest, width = math.log(share), _width(prior, share)
     # Half of the error is for the mean of the gains, half for the shares of the groups.
@@ -135,8 +129,8 @@ def classifier_lower_bound(
 
 
 def held_out_prediction(
-    rows: NDArray[np.float64], groups: Groups, *, random_state: int | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    rows: Floats, groups: Groups, *, random_state: int | None
+) -> tuple[Floats, Ints]:
     """Positive probabilities of the groups for half of the rows, and the positions of that half."""
     _enough(groups)
     train, test = train_test_split(
@@ -161,9 +155,7 @@ def _default_classifier(random_state: int | None) -> HistGradientBoostingClassif
     )  # fmt: skip
 
 
-def _predicted(
-    model: Any, rows: NDArray, groups: Groups, train: NDArray, test: NDArray
-) -> NDArray[np.float64]:
+def _predicted(model: Any, rows: NDArray, groups: Groups, train: NDArray, test: NDArray) -> Floats:
     """Probabilities with a column for every group, also for one that training rows lack."""
     model.fit(rows[train], groups.codes[train])
     full = np.zeros((len(test), len(groups.labels)))
@@ -171,26 +163,24 @@ def _predicted(
     return full
 
 
-def _gains(
-    guess: NDArray[np.float64], prior: NDArray[np.float64], codes: NDArray[np.int64], share: float
-) -> NDArray[np.float64]:
+def _gains(guess: Floats, prior: Floats, codes: Ints, share: float) -> Floats:
     """Log of predicted over prior probability of the true group, nats, shape (n_rows,)."""
     right = np.clip(guess[np.arange(len(codes)), codes], 0.0, 1.0)
     return np.log((1.0 - share) * right / prior[codes] + share)
 
 
-def _width(prior: NDArray[np.float64], share: float) -> float:
+def _width(prior: Floats, share: float) -> float:
     """Width of the interval from log(share) on that gains lie in, nats."""
     return float(np.log((1.0 - share) / prior.min() + share) - np.log(share))
 
 
-def _promise(gains: NDArray[np.float64], width: float, error: float, n_rows: int) -> float:
+def _promise(gains: Floats, width: float, error: float, n_rows: int) -> float:
     """About what the bound on the mean will be with `n_rows` like these; only to choose by."""
     cost = math.log(1.0 / error) / n_rows
     return float(gains.mean() - math.sqrt(2.0 * gains.var() * cost) - width * cost / 3.0)
 
 
-def _mean_below(values: NDArray[np.float64], error: float) -> float:
+def _mean_below(values: Floats, error: float) -> float:
     """Largest mean of values in [0, 1] that a bet refutes: see docs/theory/information.md."""
     n = len(values)
     seen = np.arange(1, n + 1)
@@ -206,12 +196,12 @@ def _mean_below(values: NDArray[np.float64], error: float) -> float:
     return low
 
 
-def _divergence(p: NDArray[np.float64], r: NDArray[np.float64]) -> NDArray[np.float64]:
+def _divergence(p: Floats, r: Floats) -> Floats:
     """Terms of the generalised Kullback-Leibler divergence, nats."""
     return np.where(p > 0, p * np.log(np.maximum(p, 1e-300) / r), 0.0) - p + r
 
 
-def _prior_error(counts: NDArray[np.int64], prior: NDArray[np.float64], error: float) -> float:
+def _prior_error(counts: Ints, prior: Floats, error: float) -> float:
     """Upper confidence bound on KL(p_S || prior), nats."""
     # With two groups one interval says all, for the shares sum to one.
     intervals = 1 if len(counts) == 2 else len(counts)

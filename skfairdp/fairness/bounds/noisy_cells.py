@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import signal, special, stats
 
-from skfairdp.fairness.bounds.binomial_cells import binomial_means
+from skfairdp.fairness.bounds.binomial_cells import Floats, Ints, binomial_means
 from skfairdp.parameters import COUNT, Number, check_arguments
 
 OUTSIDE_SHARE = 0.02  # of the error, for rates that one cell excludes by itself
@@ -33,9 +33,9 @@ class CellPValues:
     counts as large, down to the rate before, and rises.
     """
 
-    rates: NDArray[np.float64]  # from 0 to 1
-    below: NDArray[np.float64]
-    above: NDArray[np.float64]
+    rates: Floats  # from 0 to 1
+    below: Floats
+    above: Floats
     least: int
     most: int
     noise: float  # about its variance, in units of a success
@@ -95,15 +95,12 @@ def cell_p_values(
             below[chosen], above[chosen] = np.maximum((below[chosen], above[chosen]), found)
     below = np.maximum.accumulate(below[::-1])[::-1] + _ROUNDING
     noise = sum(terms) * noise_variance(epsilon) / (4.0 if public else 3.0)
+    above = np.maximum.accumulate(above) + _ROUNDING
     # Else the weight of a rate of 0 would be 0.
-    return CellPValues(
-        rates, below, np.maximum.accumulate(above) + _ROUNDING, least, most, noise + 1e-6
-    )
+    return CellPValues(rates, below, above, least, most, noise + 1e-6)
 
 
-def _chances(
-    cdf: NDArray[np.float64], centre: NDArray[np.int64], whole: int, shift: int, k: NDArray
-) -> NDArray[np.float64]:
+def _chances(cdf: Floats, centre: Ints, whole: int, shift: int, k: NDArray) -> Floats:
     """Chance of noise that makes `k` successes look as small as what was seen, or as large."""
     apart = centre - whole * k
     place = np.stack([apart, -apart]) + (shift + len(cdf) // 2)
@@ -124,8 +121,8 @@ def combined_gap(u: CellPValues, v: CellPValues, error: float, known: float) -> 
         for p in (u.below, v.above)
     )
     last = len(u.rates) - 1
-    i: NDArray[np.int64]
-    j: NDArray[np.int64]
+    i: Ints
+    j: Ints
     i, j = (part.ravel() * _BLOCK for part in np.indices((-(-last // _BLOCK),) * 2))
     for width in (_BLOCK, 1):
         if width == 1:  # all rectangles within those that are left
@@ -162,7 +159,7 @@ def noise_tail(terms: int, epsilon: float, error: float) -> int:
 
 
 @lru_cache(maxsize=64)
-def noise_law(terms: int, epsilon: float) -> NDArray[np.float64]:
+def noise_law(terms: int, epsilon: float) -> Floats:
     """Law of a sum of `terms` variables ``Pr(z) ~ exp(-epsilon |z|)``, on -r, ..., r."""
     # The sum is a difference of two independent negative binomial variables.
     # A smaller epsilon leaves nothing but noise.
@@ -174,9 +171,7 @@ def noise_law(terms: int, epsilon: float) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=64)
-def _weighted_noise(
-    weights: tuple[int, int], terms: tuple[int, int], epsilon: float
-) -> NDArray[np.float64]:
+def _weighted_noise(weights: tuple[int, int], terms: tuple[int, int], epsilon: float) -> Floats:
     """Law of a sum of noises of two counts times whole numbers, on -r, ..., r."""
     found = np.ones(1)
     for weight, m in zip(weights, terms, strict=True):

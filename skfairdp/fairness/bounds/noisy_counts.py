@@ -110,9 +110,7 @@ def private_rate_intervals(
     return ends[..., 0], ends[..., 1]
 
 
-def private_gap_lower_bound(
-    cells: NoisyCells, epsilon: float, *, confidence_level: float = 0.95
-) -> float:
+def private_gap_lower_bound(cells: NoisyCells, epsilon: float, *, confidence_level: float) -> float:
     """Lower confidence bound on the largest difference of rates, from noisy counts.
 
     Which pair of cells differs most is read off the counts here, so the bounds of all

@@ -1,19 +1,22 @@
 """Upper bounds on the largest difference of rates between groups.
 
 Counts are binomial given the number of trials of each cell. The bound holds for the *largest*
-difference without a union over pairs, directions or strata: see docs/theory/certificate.md.
+difference without a union over pairs, directions or strata: see docs/theory/certificate.md; of
+models whose parameters are smoothed with Gaussian noise, docs/theory/smoothing.md.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import erf
 
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
@@ -21,6 +24,7 @@ from skfairdp.fairness.bounds.binomial_pairs import CellPair
 from skfairdp.parameters import PROBABILITY, Choice, check_arguments
 
 _Table = tuple[tuple[int, ...], ...]
+_DRAWS = 0.1  # share of the error that is set aside for the draws of a smoothed model's noise
 
 
 def gap_estimate(successes: ArrayLike, trials: ArrayLike) -> float | None:
@@ -178,3 +182,40 @@ def _cells(successes: ArrayLike, trials: ArrayLike) -> tuple[NDArray, NDArray]:
 
 def _plain(value: NDArray[np.float64]) -> float | NDArray[np.float64]:
     return float(value) if value.ndim == 0 else value
+
+
+def smoothing_distance(distance: float | NDArray[Any], std: float) -> NDArray[np.float64]:
+    """Total variation of two Gaussian laws from the l2 distance of their centres."""
+    return np.asarray(erf(np.asarray(distance) / (2.0 * math.sqrt(2.0) * std)))
+
+
+def own_models_bound(
+    sums: NDArray, trials: NDArray, distances: NDArray, *, error: float, n_draws: int | None = None
+) -> float:
+    """Bound on a smoothed model's gap from the rates that each group has under its own model.
+
+    `sums`, `trials` (n_strata, n_groups): sum of smoothed decisions of each cell under its
+    group's own model, and its rows. Other arguments: see `OwnModels`. Result: 1 where a cell has
+    no rows.
+    """
+    if np.any(trials == 0):
+        return 1.0
+    n_strata, n_groups = trials.shape
+    added = 0.0
+    if n_draws is not None:  # the worst pair may depend on the draws: a union over pairs
+        events = n_strata * n_groups * (n_groups - 1)
+        added = math.sqrt(8.0 * math.log(events / (_DRAWS * error)) / n_draws)
+        error *= 1.0 - _DRAWS
+    apart = distances[:, np.newaxis] + distances + added
+    return float(difference_bound(sums, trials, error, apart))
+
+
+@dataclass(frozen=True)
+class OwnModels:
+    """Released models of the groups beside a smoothed common one."""
+
+    # Maps rows and their group codes to the smoothed decision on each by its own group's model
+    scores: Callable[[Any, NDArray[np.int64]], NDArray[np.float64]]
+    # (n_groups,): total variation between the common model and each group's own
+    distances: NDArray[np.float64]
+    n_draws: int | None  # Draws that stand for the noise; None for exact probabilities

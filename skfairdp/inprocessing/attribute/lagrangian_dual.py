@@ -14,11 +14,16 @@ from skfairdp.assumptions import DECLINING
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.fairness.groups import Groups, groups_of_training
-from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
+from skfairdp.inprocessing.rates.objective import LossOrRates
+from skfairdp.inprocessing.rates.training import (
+    BlockLagrangian,
+    ConstrainedClassifier,
+    DualAscent,
+    Lagrangian,
+)
 from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.noise import NoiseSource
@@ -88,12 +93,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         the set is then public.
     classes : sequence or None, default=None
         Declared class labels; rows of others are left out. None takes them from `y`.
-
-    Attributes
-    ----------
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed for a change of one person's attribute; None after
-        ``epsilon=inf``.
 
     Raises
     ------

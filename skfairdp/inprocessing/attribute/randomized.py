@@ -200,7 +200,10 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         self._charge(stated)  # before an attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
         reports = response.report(groups.codes, noise)
-        first, second = self._parts(len(X), seed)
+        # Rows of the first and of the second step; positions and a seed alone decide.
+        first, second = np.arange(len(X)), np.arange(0)
+        if self.group_at_predict != "none":
+            first, second = np.split(np.random.default_rng(seed).permutation(first), [len(X) // 2])
         self.predictors_, self.weights_, self.difference_bound_, self.n_iter_ = reduced(
             base,
             X[first],
@@ -274,13 +277,6 @@ class RandomizedAttributeClassifier(PrivateClassifier):
                 assumptions.VALIDATION,
             ),
         )
-
-    def _parts(self, n: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of the first and of the second step; positions and a seed alone decide."""
-        if self.group_at_predict == "none":
-            return np.arange(n), np.arange(0)
-        order = np.random.default_rng(seed).permutation(n)
-        return order[: n // 2], order[n // 2 :]
 
     def predict_proba(
         self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None

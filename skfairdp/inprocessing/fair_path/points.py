@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.datasets.stored_rows import in_chunks
+from skfairdp.documentation import completed_by
 from skfairdp.engine.inference import outputs
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.figures import significant_up
@@ -146,6 +147,7 @@ class PathClassifier(GradientClassifier):
         """
         return FairPathDisplay.from_estimator(self, **options)
 
+    @completed_by(certify)
     def certify_path(
         self,
         X: ArrayLike,
@@ -162,16 +164,12 @@ class PathClassifier(GradientClassifier):
         ----------
         X : array-like, shape (n_samples, n_features)
             Rows held out from training and selection.
-        y : array-like, shape (n_samples,), optional
-            Their labels; not needed for demographic parity.
         sensitive_features : array-like
             Their groups.
         tolerances : sequence of float
             Fixed before these rows are looked at.
         confidence_level : float, default=0.95
             Probability that all bounds hold together, in (0, 1).
-        bound : {"exact", "difference"}, default="exact"
-            Interval for one pair of groups.
 
         Returns
         -------

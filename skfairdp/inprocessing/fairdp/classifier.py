@@ -153,12 +153,9 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
                 f"'smoothing' works on the mean head; got prediction={self.prediction!r}, "
                 "allowed is 'score_mean'."
             )
-        tables = self._tables
-        if self.epsilon is not None and tables * self.check_epsilon >= self.epsilon:
-            raise ValueError(
-                f"'check_epsilon' = {self.check_epsilon:g} for {tables} tables leaves nothing of "
-                f"'epsilon' = {self.epsilon:g} for training; set it lower, or 'check_every' higher."
-            )
+        price, tables = self.check_epsilon, self._tables
+        said = f"'check_epsilon' = {price:g} for {tables} tables"
+        self._refuse_price(tables * price, said, "set it lower, or 'check_every' higher")
 
     @property
     def _tables(self) -> int:

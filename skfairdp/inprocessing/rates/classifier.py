@@ -13,11 +13,7 @@ from torch import Tensor
 from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.inprocessing.rates.constraints import (
-    RateConstraints,
-    compared_groups,
-    tolerance_of_notions,
-)
+from skfairdp.inprocessing.rates.constraints import RateConstraints, compared_groups
 from skfairdp.inprocessing.rates.objective import CostObjective
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian, ScaledAscent
 from skfairdp.inprocessing.run import label_cells
@@ -118,10 +114,6 @@ default="linear"
 
     released_gaps_: np.ndarray = field(init=False)
 
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        tolerance_of_notions(self.notion, self.tolerance)
-
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         return compared_groups(sensitive_features, n, self.groups)
 
@@ -129,9 +121,8 @@ default="linear"
         clip, share = float(self.max_grad_norm), float(self.histogram_share)
         # share^2 + (1 - share^2) = 1: together the sums have the multiplier of the step.
         of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
-        of_histogram = noise_multiplier / share
-        sums = ("gradient", clip, of_gradient), ("histogram", 1.0, of_histogram)
-        return self._plan_sums(sizes, *sums)
+        of_histogram = ("histogram", 1.0, noise_multiplier / share)
+        return self._plan_sums(sizes, ("gradient", clip, of_gradient), of_histogram)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         assert groups is not None

@@ -111,6 +111,34 @@ def hard_histogram(kind: Objective, shape: tuple[int, int, int]) -> Statistic:
     return Statistic(size, of)
 
 
+class LossOrRates(SoftCosts, ConstrainedObjective):
+    """Loss of a public record, or the share in the constraints of one of a secret batch.
+
+    The cell of a record is ``group * n_labels + label``; that of a public record is `nobody`, and
+    no record of a secret batch has it.
+
+    `sharpness`: factor on the logits before they become soft predictions.
+    """
+
+    def __init__(self, loss: Objective, constraints: RateConstraints, sharpness: float) -> None:
+        super().__init__(None, loss, constraints.shape, sharpness)
+        self.constraints = constraints
+        self.statistic = hard_histogram(loss, constraints.shape)
+        self.nobody = constraints.shape[0] * constraints.shape[1]
+
+    def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
+        loss = self._kind(output, targets[0])
+        return torch.where(targets[1] == self.nobody, loss, super().__call__(output, *targets))
+
+    def gradient(self, output: Tensor, *targets: Tensor) -> Tensor | None:
+        gradient = super().gradient(output, *targets)
+        loss = None if gradient is None else self._kind.gradient(output, targets[0])
+        if gradient is None or loss is None:
+            return None
+        public = (targets[1] == self.nobody).view(-1, *(1,) * (output.dim() - 1))
+        return torch.where(public, loss, gradient)
+
+
 class CostObjective(ConstrainedObjective):
     """Cross-entropy weighted by what each decision would cost.
 

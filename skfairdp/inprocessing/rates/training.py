@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
 from skfairdp.inprocessing.rates.constraints import TINY, Floats, RateConstraints
@@ -129,6 +130,39 @@ class Lagrangian:
         of_rates = self.noise_std * math.sqrt(step / (2.0 - step)) / known
         self.multipliers = self.dual.update(self.gaps, constraints.spread_of(of_rates))
         self.coefficients = constraints.coefficients_of(self.masses, self.multipliers, floor=floor)
+
+
+@dataclass(eq=False)
+class BlockLagrangian(Lagrangian):
+    """A Lagrangian split into one block a group, as attribute privacy wants it.
+
+    Every group's gradient sum gets noise of its own, so multipliers, signs and masses may
+    only act on the noisy sums. Within a group they differ between labels; that part is
+    normalised and stays with the records, whose vectors are clipped after it.
+
+    `memory`: weight in [0, 1) of the past in the moving mean of the released histograms.
+    `noise_std`: standard deviation of the noise on an entry of one released histogram.
+    `loss_rows`: where the gradient of the loss comes from, which needs no noise. `loss_batch`:
+    rows of a batch of these. `cell_weights` (n_groups,): weight of each group's noisy gradient
+    sum. `coefficients` (n_groups, n_labels, n_classes): what a record of each cell contributes to
+    its group's block: those of one record differ by at most 1.
+    """
+
+    loss_rows: PublicFeatures
+    loss_batch: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.cell_weights = np.zeros(self.constraints.shape[0])
+
+    def observe(self, histogram: Floats) -> None:
+        """Take in a released histogram, in shares of a batch."""
+        super().observe(histogram)
+        spread = self.coefficients.max(axis=2) - self.coefficients.min(axis=2)
+        self.cell_weights = spread.max(axis=1)
+        used = self.cell_weights > 0.0
+        scale = np.where(used, self.cell_weights, 1.0)[:, None, None]
+        self.coefficients = self.coefficients / scale
 
 
 class TailAverage:

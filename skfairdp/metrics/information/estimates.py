@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,17 +73,12 @@ def plug_in(
     return estimated(unclipped, "plug_in", reason, n_rows, units)
 
 
-def estimated(
-    unclipped: float, method: str, reason: str, n_rows: int, units: str
-) -> MutualInformation:
+def estimated(nats: float, method: str, reason: str, n_rows: int, units: str) -> MutualInformation:
     """State an estimate in nats that may have fallen below zero, in other units."""
-    value = max(0.0, unclipped)
-    return MutualInformation(value, method, "nats", reason, n_rows, unclipped).to(units)
+    return MutualInformation(max(0.0, nats), method, "nats", reason, n_rows, nats).to(units)
 
 
-def table_information(
-    left: NDArray[np.int64], right: NDArray[np.int64], miller_madow: bool
-) -> float:
+def table_information(left: NDArray, right: NDArray, miller_madow: bool) -> float:
     """Mutual information of two codes a row by the table of their counts, nats."""
     counts = contingency_matrix(left, right)
     value = mutual_info_score(None, None, contingency=counts)
@@ -158,9 +154,7 @@ def nearest_neighbours(
     rows = numeric_rows(Z)
     neighbours = Number(1, len(rows) - 1, integer=True)
     check_arguments({"n_neighbors": n_neighbors}, n_neighbors=neighbours)
-    estimate = estimator(
-        rows, s, n_neighbors=n_neighbors, continuous_s=continuous_s, random_state=random_state
-    )
+    estimate = estimator(rows, s, n_neighbors, continuous_s, random_state)
     unclipped = estimate(np.arange(len(rows)))
     name = "Kraskov, Stoegbauer and Grassberger's first" if continuous_s else "Ross's"
     reason = f"{name} estimator with {n_neighbors} neighbours in {rows.shape[1]} dimension(s)."
@@ -168,12 +162,7 @@ def nearest_neighbours(
 
 
 def estimator(
-    rows: NDArray[np.float64],
-    s: ArrayLike | pd.Series | pd.DataFrame,
-    *,
-    n_neighbors: int,
-    continuous_s: bool,
-    random_state: int | None,
+    rows: NDArray, s: Any, n_neighbors: int, continuous_s: bool, random_state: int | None
 ) -> Callable[[NDArray[np.int64]], float]:
     """A function from an order of `s` to the estimate in nats; trees that stay are built once."""
     rng = np.random.default_rng(random_state)
@@ -226,9 +215,8 @@ def _kraskov(
     # Both counts include the point itself: n + 1 in the paper's notation.
     left = _within(tree, points, inside)
     right = _within(cKDTree(others), others, inside)
-    return float(
-        digamma(n_neighbors) + digamma(len(points)) - (digamma(left) + digamma(right)).mean()
-    )
+    apart = (digamma(left) + digamma(right)).mean()
+    return float(digamma(n_neighbors) + digamma(len(points)) - apart)
 
 
 def _within(tree: cKDTree, points: NDArray[np.float64], radius: NDArray[np.float64]) -> NDArray:

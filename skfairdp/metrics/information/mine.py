@@ -103,9 +103,8 @@ def mine(
     from skfairdp.engine.randomness import SeededDraws
 
     given = (rows[train_rows], others[train_rows], *evaluation)
-    z_rows, s_rows, joint, product, log_weights = (
-        torch.as_tensor(x, dtype=torch.float32) for x in given
-    )
+    tensors = (torch.as_tensor(x, dtype=torch.float32) for x in given)
+    z_rows, s_rows, joint, product, log_weights = tensors
     seed = int(rng.integers(2**62))
     generator = torch.Generator().manual_seed(seed)
     with SeededDraws(seed):

@@ -14,12 +14,7 @@ from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound, held_out_prediction
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows
-from skfairdp.metrics.information.estimates import (
-    estimator,
-    nearest_neighbours,
-    plug_in,
-    table_information,
-)
+from skfairdp.metrics.information import estimates
 from skfairdp.metrics.information.mine import mine
 from skfairdp.parameters import COUNT, Choice, check_arguments
 
@@ -28,7 +23,7 @@ _ROWS_PER_CELL = 5  # on average, for the correction of a table's bias to hold
 _MOST_DIMENSIONS = 5  # of more columns distances to neighbours say little
 
 
-@completed_by(nearest_neighbours)
+@completed_by(estimates.nearest_neighbours)
 def mutual_information(
     Z: ArrayLike | pd.Series | pd.DataFrame,
     s: ArrayLike | pd.Series | pd.DataFrame,
@@ -88,11 +83,11 @@ def mutual_information(
 
     lower = partial(classifier_lower_bound, Z, s, units=units, random_state=random_state)
     if method == "plug_in":
-        result = plug_in(Z, s, units=units)
+        result = estimates.plug_in(Z, s, units=units)
     elif method == "classifier":
         result = lower(confidence_level=confidence_level or 0.95)
     else:
-        estimate = mine if method == "mine" else nearest_neighbours
+        estimate = mine if method == "mine" else estimates.nearest_neighbours
         result = estimate(Z, s, continuous_s=numbers, units=units, random_state=random_state)
     result = replace(result, reason=f"{why} {result.reason}".strip())
     if confidence_level is not None and result.lower_bound is None:
@@ -156,9 +151,8 @@ def permutation_p_value(
     observed = statistic(np.arange(n_rows))
     # Equal tables give equal estimates up to rounding: count those as at least as large.
     tolerance = 1e-12 * max(1.0, abs(observed))
-    larger = sum(
-        statistic(rng.permutation(n_rows)) >= observed - tolerance for _ in range(n_permutations)
-    )
+    orders = (rng.permutation(n_rows) for _ in range(n_permutations))
+    larger = sum(statistic(order) >= observed - tolerance for order in orders)
     return (1 + larger) / (n_permutations + 1)
 
 
@@ -169,8 +163,7 @@ def _statistic(
     if method == "nearest_neighbours":
         rows = numeric_rows(Z)
         k = min(3, len(rows) - 1)
-        own = estimator(rows, s, n_neighbors=k, continuous_s=numbers, random_state=random_state)
-        return own, len(rows)
+        return estimates.estimator(rows, s, k, numbers, random_state), len(rows)
     n_rows = len(np.asarray(Z))
     if numbers:
         raise ValueError(
@@ -180,7 +173,7 @@ def _statistic(
     right = encode_groups(s, n_rows=n_rows, name="s")
     if method == "plug_in":
         left = encode_groups(Z, n_rows=n_rows, name="Z").codes
-        return lambda order: table_information(left, right.codes[order], False), n_rows
+        return lambda order: estimates.table_information(left, right.codes[order], False), n_rows
     guess, test = held_out_prediction(numeric_rows(Z), right, random_state=random_state)
     gains, truth = np.log(guess), right.codes[test]
     return lambda order: float(gains[np.arange(len(test)), truth[order]].mean()), len(test)

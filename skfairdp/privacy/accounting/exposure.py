@@ -32,7 +32,6 @@ class Exposure:
     groups: tuple[Hashable, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
         named = None if self.groups is None else [label_to_json(k) for k in self.groups]
         return {"groups": named, "event": event_to_dict(self.event)}
 

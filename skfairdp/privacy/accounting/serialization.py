@@ -85,7 +85,6 @@ def number_to_json(value: float) -> float | str:
 
 
 def number_from_json(value: float | str) -> float:
-    """Read what `number_to_json` wrote."""
     if isinstance(value, str) and value != "inf":
         raise ValueError(f"expected a number or 'inf', got {value!r}")
     return math.inf if isinstance(value, str) else value
@@ -113,7 +112,6 @@ def label_to_json(label: Hashable) -> Any:
 
 
 def label_from_json(document: Any) -> Hashable:
-    """Read what `label_to_json` wrote."""
     if isinstance(document, list):
         return tuple(label_from_json(part) for part in document)
     label: Hashable = document

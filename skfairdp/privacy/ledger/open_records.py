@@ -37,7 +37,6 @@ class Store:
         return head == (0, "") or any(head == (r.position, r.digest) for r in self._records)
 
     def entries(self, data_set: str) -> tuple[Entry, ...]:
-        """All entries of a data set, oldest first."""
         return self._entries(r for r in self._records if r.entry and r.data_set == data_set)
 
     @staticmethod
@@ -53,7 +52,6 @@ class Store:
         return tuple(sorted({record.data_set for record in self._records[1:]}))
 
     def budget(self, data_set: str) -> Budget | None:
-        """Budget of a data set."""
         found = [r for r in self._records if (r.data_set, r.kind) == (data_set, BUDGET)]
         if not found:
             return None

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 FORMAT = "skfairdp ledger 2"
+APPLICATION = 0x5AFA1EDB  # in the file's header, so that another data base is told apart
+VERSION = 2
 BUDGET = "budget"
 SCHEMA = """
 CREATE TABLE records (
@@ -69,16 +74,41 @@ def append(
     return record
 
 
-def begin(connection: sqlite3.Connection) -> Record:
-    """Make the tables and the first record.
+def create(path: Path) -> None:
+    """Make a ledger where no file exists, whole from its first moment on.
 
-    Its random number keeps digests from telling a reader without the file whether a guess
-    of its entries is right, and tells two ledgers with equal entries apart.
+    The random number in its first record keeps digests from telling a reader without the file
+    whether a guess of its entries is right, and tells two ledgers with equal entries apart.
     """
-    for statement in SCHEMA.split(";"):
-        connection.execute(statement)
-    value = {"format": FORMAT, "random": secrets.token_hex(16)}
-    return append(connection, Head(0, ""), "", "began", 0, value)
+    if path.exists():
+        return
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        for statement in SCHEMA.split(";"):
+            connection.execute(statement)
+        value = {"format": FORMAT, "random": secrets.token_hex(16)}
+        append(connection, Head(0, ""), "", "began", 0, value)
+        content = connection.serialize()
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        _write(draft, content)
+        try:
+            os.link(draft, path)  # unlike a move, it never takes the place of another's
+        except OSError:
+            if not path.exists():
+                _write(path, content)  # a disk without links
+    except FileExistsError:
+        return
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def verified(connection: sqlite3.Connection) -> list[Record]:

@@ -28,7 +28,6 @@ HEADINGS = ("no.", "time (UTC)", "what", "by", "ε", "δ", "relation", "state")
 
 
 def ledger_frame(entries: Sequence[Entry]) -> pd.DataFrame:
-    """Return one row an entry."""
     stated = ("epsilon", "delta", "adjacency", "protects")
     columns = ("number", "activity", "estimator", *stated, "state", "reserved_at", "committed_at")
     rows = [[getattr(e.guarantee if n in stated else e, n, None) for n in columns] for e in entries]

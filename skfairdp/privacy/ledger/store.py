@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,10 +10,8 @@ from pathlib import Path
 
 from skfairdp.exceptions import LedgerError
 from skfairdp.privacy.ledger.open_records import Store
-from skfairdp.privacy.ledger.records import Damaged, Record, begin, verified
+from skfairdp.privacy.ledger.records import APPLICATION, VERSION, Damaged, Record, create, verified
 
-APPLICATION = 0x5AFA1EDB  # in the file's header, so that another data base is told apart
-VERSION = 2
 # Bytes of a page of SQLite, at least. It would take less for a new data base.
 SHORTEST = 512
 # A composition is computed while others wait: seconds each, for dozens of workers.
@@ -29,7 +26,7 @@ def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
     """
     if new:
         with _explained(path, "write"):
-            _create(path)
+            create(path)
     with _explained(path, "write"), closing(_connected(path, "rw")) as connection:
         # A charge must be on the disk before a row is used: wait for it.
         connection.execute("PRAGMA synchronous = EXTRA")
@@ -88,36 +85,6 @@ def _explained(path: Path, doing: str) -> Iterator[None]:
             f"The file {str(path)!r} is not a readable privacy ledger: {error}. Restore it from a "
             "backup, and don't start anew: what was spent on the data is spent."
         ) from error
-
-
-def _create(path: Path) -> None:
-    """Make a ledger where no file exists, whole from its first moment on."""
-    if path.exists():
-        return
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        begin(connection)
-        content = connection.serialize()
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        _write(draft, content)
-        try:
-            os.link(draft, path)  # unlike a move, it never takes the place of another's
-        except OSError:
-            if not path.exists():
-                _write(path, content)  # a disk without links
-    except FileExistsError:
-        return
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> list[Record]:

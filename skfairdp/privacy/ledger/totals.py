@@ -165,5 +165,4 @@ class Budget:
 
     @property
     def text(self) -> str:
-        """The figures in words."""
         return f"epsilon = {as_given(self.epsilon)}, delta = {as_given(self.delta)}"
