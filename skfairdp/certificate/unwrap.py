@@ -96,8 +96,8 @@ def learns_from_rows(step: Any) -> bool:
 
 def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
     """Steps inside containers, recursively; what passes columns on or drops them is left out."""
-    while type(stage) is FrozenEstimator and not shadows(stage):
-        stage = stage.estimator
+    if type(stage) is FrozenEstimator and charges_privacy(stage.estimator) and not shadows(stage):
+        stage = stage.estimator  # it has paid
     if stage is None or isinstance(stage, str):
         return
     if type(stage) not in CONTAINERS or shadows(stage):

@@ -54,7 +54,8 @@ def fit_within(
     y : array-like
         Their labels.
     epsilon : float
-        Budget of the whole in nats, at the classifier's delta.
+        Budget of the whole in nats, at the classifier's delta (and the table's, a tenth of it at
+        most, where the classifier buys group sizes).
     table_share : float, default=0.3
         Epsilon of the encoder, alone, in that of the whole. Because the releases are composed
         and not added up, 0.3 costs the classifier about 5 in 100 of its own.
