@@ -138,7 +138,8 @@ class Clipper:
             cuts = persons.blocks(largest)
         for part, units, own in cuts:
             n = part.stop - part.start
-            whole, *others = (fill(table[part], filled(n)) for table in (X, *targets))
+            tables = [X, *targets] if n == len(X) else [table[part] for table in (X, *targets)]
+            whole, *others = (fill(table, filled(n)) for table in tables)
             yield Block(whole, tuple(others), n, units, own)
 
     def _in_turn(self, rows: int, persons: PersonRows | None) -> int:
