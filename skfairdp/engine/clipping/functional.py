@@ -57,10 +57,8 @@ _IN_PLACE = ("vmap: inplace", "doesn't match the broadcast shape")
 class FunctionalClipper(Clipper):
     """Sums of clipped gradients of any module.
 
-    `module`: batch first. Buffers that its forward pass writes to are copies, so that no
-    statistic of private rows stays on the module. `flat`: of the same module; parameters that are
-    absent count as frozen. `objective`: ``objective(output, *targets)`` returns the per-record
-    losses, shape (B,).
+    Buffers that its forward pass writes to are copies, so that no statistic of private rows stays
+    on the module. Parameters that are absent from `flat` count as frozen.
     """
 
     path = "functional"

@@ -29,8 +29,7 @@ _BLOCK_ELEMENTS = 1 << 23
 class FusedClipper(Clipper):
     """Sums of clipped gradients of a :class:`~skfairdp.engine.clipping.linear_stacks.LinearStack`.
 
-    `flat`: of the same module; parameters that are absent count as frozen. `objective`:
-    ``objective(output, *targets)`` returns the per-record losses, shape (B,).
+    Parameters that are absent from `flat` count as frozen.
     """
 
     path = "fused"
