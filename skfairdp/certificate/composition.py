@@ -246,7 +246,8 @@ def _foreign(final: Any) -> str:
     if any(charges_privacy(part) for part in parts):
         return (
             f"{name} is a model around an estimator of skfairdp, and what it makes of the rows is "
-            "not accounted for; certify the inner estimator, or a Pipeline that ends in it."
+            "not accounted for; certify the inner estimator, or a Pipeline that ends in it. These "
+            "speak of the rows they got: of one given twice, as by a bootstrap, as of two people."
         )
     return (
         f"{name} is not an estimator of skfairdp: nothing bounds what it reveals about its "

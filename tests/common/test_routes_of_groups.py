@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
+from skfairdp import certify
 from skfairdp.metrics import demographic_parity_scorer
 from skfairdp.preprocessing import PublicScaler
 from tests.common.roster import build, every_class, people
@@ -107,6 +108,19 @@ def test_ensembles_with_routing_on(name: str) -> None:
     for ensemble in (bagging, voting, rest):
         assert all(model.groups_ == GROUPS for model in ensemble.estimators_)
         assert set(ensemble.predict(X)) <= {"no", "yes"}
+
+
+@pytest.mark.usefixtures("routing")
+def test_copies_of_a_row_in_a_bootstrap_are_one_person() -> None:
+    X, y, groups = people()
+    bagging = BaggingClassifier(build("DP-SGD"), n_estimators=2, random_state=0)
+    ids = np.arange(len(X))
+    for model in bagging.fit(X, y, sensitive_features=groups, person_ids=ids).estimators_:
+        assert model.privacy_.protects == "person"
+        (step,) = model.plan_.segments
+        people_of_it = step.expected_sizes[0] / step.rates[0]
+        assert people_of_it == pytest.approx(0.632 * len(X), rel=0.1)
+    assert "of two people" in certify(bagging).privacy.assumptions[0]
 
 
 @in_one_worker
