@@ -20,6 +20,7 @@ class Block(NamedTuple):
     n: int  # So many are no filling
     units: slice  # Which records they are
     persons: PersonRows | None  # Whose rows they are, where records are persons
+    alone: bool  # Whether it is all of a batch
 
 
 class Clipper:
@@ -77,7 +78,7 @@ class Clipper:
             if outputs is not None:
                 outputs.append(output[: block.n])
             limit = max_norm[block.units] if isinstance(max_norm, torch.Tensor) else max_norm
-            of_block = weights[:, block.units]
+            of_block = weights if block.alone else weights[:, block.units]
             if missing := len(squares) - of_block.shape[1]:  # made-up records weigh nothing
                 of_block = pad(of_block, (0, missing))
                 limit = pad(limit, (0, missing), value=1.0) if torch.is_tensor(limit) else limit
@@ -138,9 +139,10 @@ class Clipper:
             cuts = persons.blocks(largest)
         for part, units, own in cuts:
             n = part.stop - part.start
-            tables = [X, *targets] if n == len(X) else [table[part] for table in (X, *targets)]
-            whole, *others = (fill(table, filled(n)) for table in tables)
-            yield Block(whole, tuple(others), n, units, own)
+            alone = n == len(X)
+            tables = [X, *targets] if alone else [table[part] for table in (X, *targets)]
+            whole, *others = [fill(table, filled(n)) for table in tables]
+            yield Block(whole, tuple(others), n, units, own, alone)
 
     def _in_turn(self, rows: int, persons: PersonRows | None) -> int:
         """Blocks that are added one after the other before pairs are: of `rows` rows in all."""

@@ -101,8 +101,7 @@ class FusedClipper(Clipper):
         weights: torch.Tensor,
         block: Block,
     ) -> torch.Tensor:
-        # The first block overwrites what the last call returned.
-        if block.units.start or len(self._sums) != len(weights):
+        if len(self._sums) != len(weights):
             self._reserve(len(weights))
         persons = block.persons
         with torch.inference_mode():
@@ -115,16 +114,12 @@ class FusedClipper(Clipper):
                 blank = (factors == 0).unsqueeze(1)
                 vectors = [vector.masked_fill(blank, 0.0) for vector in vectors]
             inputs, deltas = vectors[: len(self._slots)], vectors[len(self._slots) :]
-            if len(coefficients) == 1:
-                self._weighted_sum(inputs, deltas, coefficients[0], self._views[0])
-                return self._sums
             for row, views in zip(coefficients, self._views, strict=True):
-                member = row.nonzero().squeeze(1)  # micro-batches share no record
-                pick = _picker(member)
-                self._weighted_sum(
-                    [pick(a) for a in inputs], [pick(d) for d in deltas], pick(row), views
-                )
-        return self._sums
+                # Micro-batches share no record.
+                pick = _picker(row.nonzero().squeeze(1) if len(coefficients) > 1 else None)
+                of_row = [pick(a) for a in inputs], [pick(d) for d in deltas]
+                self._weighted_sum(*of_row, pick(row), views)
+        return self._sums if block.alone else self._sums.clone()
 
     def _forward(
         self, X: torch.Tensor
@@ -222,8 +217,10 @@ class FusedClipper(Clipper):
         ]
 
 
-def _picker(member: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Take rows: a view where they stand side by side, as public rows and secret ones do."""
+def _picker(member: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Take rows, all or some: a view where they stand together, as public and secret ones do."""
+    if member is None:
+        return lambda tensor: tensor
     n = len(member)
     start, stop = (int(member[0]), int(member[-1]) + 1) if n else (0, 0)
     if stop - start == n:
