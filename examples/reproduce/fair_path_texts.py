@@ -24,10 +24,10 @@ path](../theory/fair_path.md).
   .8490: the [table](#adult-at-equal-gaps) has both. Accuracy at an equal *gap* is the fair
   comparison: a tolerance stops short of its gap by what the tables' noise may hide.
 * **On Adult it is above fairlearn's non-private reduction on raw columns**, and below the same
-  reduction on bins and with boosted trees. Under parity at a tolerance of .05 the one on raw columns is
-  more accurate by .006 on Default-CCC at about the same gap; on Bank (full), Law School, Compas and
-  the mortgages it is more accurate at larger gaps. RaCO-DP's frontier is published as plots; its
-  authors' [demonstration on Adult](https://github.com/cleverhans-lab/dp-raco/blob/main/examples/dpraco_adult_demographic_parity_demo.ipynb)
+  reduction on bins and with boosted trees. Under parity at a tolerance of .05 the one on raw
+  columns is more accurate by .006 on Default-CCC at about the same gap; on Bank (full), Law School,
+  Compas and the mortgages it is more accurate at larger gaps. RaCO-DP's frontier is
+  published as plots; its authors' [demonstration on Adult](https://github.com/cleverhans-lab/dp-raco/blob/main/examples/dpraco_adult_demographic_parity_demo.ipynb)
   (ε = 1, one seed, tolerance .15) has .8454 at .152.
 * **More groups and equalised odds take one fit too**, and keep every tolerance free. Where few
   people carry a rate, no point is sure to keep it, and the estimator says so: under equalised odds
