@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +31,7 @@ from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable
 from skfairdp.rows import check_features, check_rows
+from skfairdp.scikit_learn import ClassifierMixin
 
 
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):

@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Protocol, dataclass_transform, get_origin
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 
 from skfairdp.documentation import complete_docstrings
+from skfairdp.scikit_learn import BaseEstimator
 
 
 class Check(Protocol):
@@ -178,16 +178,29 @@ SHARED: Mapping[str, Iterable[Check]] = {
 _LAST = (*list(SHARED)[3:], "ledger")
 
 
+@dataclass(frozen=True)
+class _Fixed:
+    """Value of an attribute that is no parameter of a class."""
+
+    value: Any
+
+
+def fixed(value: Any) -> Any:
+    """Make an inherited parameter an attribute of a class, with one value for all instances."""
+    return _Fixed(value)
+
+
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 class WithParameters(BaseEstimator):
     """Base of estimators that declare parameters in the class body, as dataclasses do.
 
     ``epsilon: float = 1.0`` is a parameter by keyword, ``field(kw_only=False)`` one by place; a
-    subclass has those of its bases, and declares its own and those with another default. What it
-    gives without an annotation, a property or a constant, is no parameter of it.
+    subclass has those of its bases, and declares its own and those with another default.
+    ``rate = fixed(0.5)``, or a property of that name, makes an inherited parameter an attribute of
+    the class; a plain ``rate = 0.5`` is an error, since it reads like another default.
     ``field(init=False)`` is a fitted attribute: `_released` has those of a class and of its bases,
-    unless the body lists all of them. Names with an underscore in front, those of a list or dict,
-    and a ``ClassVar`` are attributes of the class. An ``__init__``
+    unless the body lists all of them. Names with an underscore in front and a ``ClassVar`` are
+    attributes of the class; a list or dict as a default is an error. An ``__init__``
     in the body is kept as it is, with all that it says; who inherits it writes another one.
 
     The constructor is written by `dataclasses`; the class is none, or a table of results that
@@ -214,6 +227,9 @@ class WithParameters(BaseEstimator):
 
 def _write_constructor(cls: Any) -> None:
     body = vars(cls)
+    aside = {name: given.value for name, given in body.items() if isinstance(given, _Fixed)}
+    for name, value in aside.items():
+        setattr(cls, name, value)
     own: dict[str, tuple[Any, Any]] = {}
     for name, kind in _annotations(cls).items():
         given = body.get(name, MISSING)
@@ -222,7 +238,7 @@ def _write_constructor(cls: Any) -> None:
             continue
         if isinstance(given, Field):
             own[name] = kind, given
-        elif given is not MISSING and name[0] != "_" and type(given).__hash__ is not None:
+        elif given is not MISSING and name[0] != "_":
             own[name] = kind, field(default=given)
     fields: dict[str, tuple[Any, Any]] = {}
     for base in reversed(cls.__mro__[1:]):
@@ -237,6 +253,20 @@ def _write_constructor(cls: Any) -> None:
             f"{maker.__name__} wrote by hand, which knows nothing of them: write one in "
             f"{cls.__name__} too."
         )
+    for name, (_, given) in own.items():
+        if type(given.default).__hash__ is None:
+            raise TypeError(
+                f"{cls.__name__} gives the parameter {name!r} a {type(given.default).__name__} as "
+                "its default, which all instances would share: use a tuple or None, "
+                "field(default_factory=...), or annotate it as ClassVar."
+            )
+    for name in fields.keys() & body.keys() - own.keys():
+        if name not in aside and not isinstance(body[name], property):
+            raise TypeError(
+                f"{cls.__name__} sets {name!r} without an annotation, which would take the "
+                f"parameter away that its bases have: write '{name}: <type> = ...' for another "
+                f"default, or '{name} = fixed(...)' for an attribute that is no parameter."
+            )
     fields = {n: known for n, known in fields.items() if n in own or n not in body} | own
     for name in own:
         delattr(cls, name)

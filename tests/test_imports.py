@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # A room may import rooms of earlier layers, and itself. Rooms of one layer do not know
 # each other.
 LAYERS = (
-    {"exceptions", "figures", "documentation"},
+    {"exceptions", "figures", "documentation", "scikit_learn"},
     {"assumptions", "deprecation", "parameters"},
     {"datasets", "labels"},
     {"persons", "rows"},

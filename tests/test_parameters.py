@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 
 from skfairdp import DPSGDClassifier
 from skfairdp.certificate.digest import state_digest
-from skfairdp.parameters import COUNT, POSITIVE, WithParameters
+from skfairdp.parameters import COUNT, POSITIVE, WithParameters, fixed
 from tests.common.roster import SETTINGS
 
 
@@ -71,7 +71,7 @@ class ByHand(Deep):
 
 class Inherits(ByHand):
     note: str  # says a type, and is no parameter
-    seen: list[int] = []
+    seen: ClassVar[list[int]] = []
 
     def predict(self, X: Any) -> Any:
         return X
@@ -146,7 +146,7 @@ def test_a_default_of_the_signature_is_described_and_bound() -> None:
 
 
 class Slow(Steps):
-    rate = 0.2
+    rate = fixed(0.2)
 
 
 class Derived(Steps):
@@ -172,6 +172,28 @@ def test_a_constructor_by_hand_is_not_passed_over():
 
         class Loud(ByHand):
             colour: int = 1
+
+
+def test_a_plain_attribute_that_would_take_a_parameter_away_is_refused():
+    with pytest.raises(TypeError, match=r"'rate: <type> = ...'.*'rate = fixed\(...\)'"):
+
+        class Forgotten(Steps):
+            rate = 0.2
+
+    with pytest.raises(TypeError, match="'rate' without an annotation"):
+
+        class Shadowed(Steps):
+            depth: int = 1
+
+            def rate(self) -> float:
+                return 0.2
+
+
+def test_a_default_that_all_instances_would_share_is_refused():
+    with pytest.raises(TypeError, match="'steps' a list as its default"):
+
+        class Shared(Steps):
+            steps: list = []
 
 
 class Listed(Steps):

@@ -18,7 +18,7 @@ from skfairdp.assumptions import LEVELS
 from skfairdp.engine.nets import default_net
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
 from skfairdp.inprocessing.rates.training import TailAverage
-from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters
+from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters, fixed
 from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.columns import checked
 from skfairdp.preprocessing.levels import Intervals, Levels, level_names
@@ -101,7 +101,7 @@ class DPAdditiveClassifier(GradientClassifier):
     max_epochs: int = 40
     learning_rate: float = 0.03
 
-    learning_rate_schedule = "linear"
+    learning_rate_schedule = fixed("linear")
 
     _parameters = {
         "bounds": (MAPPING, SEQUENCE, NONE),

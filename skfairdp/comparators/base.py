@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
@@ -34,6 +33,7 @@ from skfairdp.parameters import (
 )
 from skfairdp.persons import refuse_other_order
 from skfairdp.rows import check_features, check_rows
+from skfairdp.scikit_learn import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
 

@@ -19,7 +19,7 @@ from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters
+from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 Floats = NDArray[np.float64]
@@ -103,8 +103,8 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     tol: float = 1e-3
 
     # Nothing is drawn.
-    random_state = None
-    reproducible_noise = False
+    random_state = fixed(None)
+    reproducible_noise = fixed(False)
 
     _multiclass = False
     _nets = ()

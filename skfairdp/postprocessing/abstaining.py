@@ -24,7 +24,7 @@ from skfairdp.fairness.gate import ParityGate, smallest_cold_start
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.labels import count_rows
-from skfairdp.parameters import NONE, Choice, Kind, Number, check_parameters
+from skfairdp.parameters import NONE, Choice, Kind, Number, check_parameters, fixed
 from skfairdp.persons import refuse_other_order
 from skfairdp.postprocessing import passing_groups
 from skfairdp.postprocessing.query_state import Turnstile
@@ -121,9 +121,9 @@ class AbstainingClassifier(PrivateClassifier):
     table: str | PathLike[str] | None = None
 
     # They are of the model inside.
-    random_state = None
-    reproducible_noise = False
-    ledger = None
+    random_state = fixed(None)
+    reproducible_noise = fixed(False)
+    ledger = fixed(None)
 
     _charges_privacy = False
     _changes_by_use: ClassVar[tuple[str, ...]] = ("turnstile_",)

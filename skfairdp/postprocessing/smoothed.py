@@ -19,7 +19,7 @@ from skfairdp.fairness.bounds.rate_gaps import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
+from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.postprocessing.group_models import group_parts, parallel_privacy, refuse_unfit
 from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.postprocessing.smooth_models import (
@@ -127,7 +127,7 @@ class SmoothedClassifier(PrivateClassifier):
     group_sizes: Mapping[Any, int] | None = None
 
     # They are of the model inside.
-    reproducible_noise = False
+    reproducible_noise = fixed(False)
 
     _multiclass: ClassVar[bool] = False
     _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator",)

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.parameters import WithParameters, check_parameters, is_missing
 from skfairdp.protocol import Certifiable
 from skfairdp.rows import validated
+from skfairdp.scikit_learn import BaseEstimator, TransformerMixin
 
 
 class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):

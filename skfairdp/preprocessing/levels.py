@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.labels import positions
+from skfairdp.scikit_learn import TransformerMixin
 
 DAYS = " (days since 1970)"  # ends the name of a column of days
 FIRST = date(1970, 1, 1).toordinal()  # A Thursday
@@ -146,6 +146,7 @@ class LevelsMixin(TransformerMixin):
 
     encoding: str
     levels_: tuple[tuple[str, Levels], ...]
+    n_features_in_: int
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Names of the output columns.

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils import Tags
 
 from skfairdp.preprocessing import columns
+from skfairdp.scikit_learn import OneToOneFeatureMixin
 
 Interval = tuple[float, float]
 

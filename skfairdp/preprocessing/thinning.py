@@ -101,7 +101,7 @@ class PrivateThinningClassifier(PrivateClassifier):
     }
     _takes_persons = True
 
-    estimator_: PrivateClassifier = field(init=False)
+    estimator_: Any = field(init=False)
     plan_: Plan = field(init=False)
     rates_: SamplingRates = field(init=False)
 
@@ -158,7 +158,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         self.estimator_ = inner
 
     def _guarantee(
-        self, inner: PrivateClassifier, noise: NoiseSource, *, grouped: bool
+        self, inner: Any, noise: NoiseSource, *, grouped: bool
     ) -> PrivacyGuarantee | None:
         stated: PrivacyGuarantee | None = inner.privacy_
         if stated is None:
@@ -207,7 +207,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         kept: np.ndarray,
         *,
         grouped: bool,
-    ) -> tuple[PrivateClassifier, np.ndarray, np.ndarray, np.ndarray | None]:
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
         """A clone that knows sizes and labels, and the rows, labels and groups to fit it on."""
         inner = clone(self.estimator)
         inner.set_params(

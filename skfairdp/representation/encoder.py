@@ -6,7 +6,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
-from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags
 from skorch import NeuralNet
 
@@ -32,6 +31,7 @@ from skfairdp.representation.forward import ReleasesThroughNetworks, without_ids
 from skfairdp.representation.networks import representation_net
 from skfairdp.representation.training import RAW, fit_networks
 from skfairdp.rows import check_rows
+from skfairdp.scikit_learn import ClassNamePrefixFeaturesOutMixin
 
 
 class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetworks):

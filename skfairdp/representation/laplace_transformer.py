@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +16,7 @@ from skfairdp.parameters import Number, check_parameters
 from skfairdp.representation.randomizers import LaplaceRandomizer
 from skfairdp.representation.releasing import NOTIONS_OF_RELEASES, ReleasesRepresentation
 from skfairdp.rows import validated
+from skfairdp.scikit_learn import OneToOneFeatureMixin
 
 
 class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from dp_accounting.dp_event import SelfComposedDpEvent
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
 
 from skfairdp import assumptions
 from skfairdp.base import PrivateEstimator
@@ -32,6 +31,7 @@ from skfairdp.representation.bounds import (
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.release_memory import ReleaseMemory, RowStreams
+from skfairdp.scikit_learn import TransformerMixin
 
 Randomizer = LaplaceRandomizer | ResponseRandomizer
 

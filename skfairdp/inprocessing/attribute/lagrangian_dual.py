@@ -25,7 +25,7 @@ from skfairdp.inprocessing.rates.training import (
     Lagrangian,
 )
 from skfairdp.inprocessing.run import label_cells
-from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number
+from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number, fixed
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
@@ -132,9 +132,9 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     warmup_epochs: int = 8
 
     # An attribute's guarantee stands on neither.
-    dataset_size = None
-    exact_noise = False
-    max_rows_per_person = 1
+    dataset_size = fixed(None)
+    exact_noise = fixed(False)
+    max_rows_per_person = fixed(1)
     _takes_persons = False
     _needs_groups = "rates are compared between groups, and the group is what is protected"
 
