@@ -14,6 +14,7 @@ from . import (
     postprocessing,
     preprocessing,
     privacy,
+    receipts,
     representation,
 )
 from .additive import DPAdditiveClassifier
@@ -39,6 +40,7 @@ from .monitoring import GapMonitor
 from .postprocessing import AbstainingClassifier, SmoothedClassifier
 from .preprocessing import PrivateTableEncoder, PrivateThinningClassifier
 from .privacy import PrivacyLedger
+from .receipts import Quote, quote
 from .representation import LaplaceTransformer, PrivateFairEncoder
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "postprocessing",
     "preprocessing",
     "privacy",
+    "receipts",
     "representation",
     "AbstainingClassifier",
     "Certificate",
@@ -79,6 +82,7 @@ __all__ = [
     "PrivateTableEncoder",
     "PrivateThinningClassifier",
     "PublicRows",
+    "Quote",
     "RandomizedAttributeClassifier",
     "RateConstrainedClassifier",
     "SFPATEClassifier",
@@ -87,6 +91,7 @@ __all__ = [
     "certify",
     "default_net",
     "fit_many",
+    "quote",
 ]
 
 __version__: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -29,7 +29,9 @@ from skfairdp.persons import Persons, encode_persons, refuse_other_order
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import Certifiable
+from skfairdp.receipts import Quote, RowFacts, quote
 from skfairdp.rows import check_features, check_rows
 from skfairdp.scikit_learn import ClassifierMixin
 
@@ -170,18 +172,22 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         """Keep the ids of the persons for as long as a fit takes; refuse one without its groups."""
         self._check_has_groups(sensitive_features)
         refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
-        if person_ids is not None and not self._takes_persons:
+        if person_ids is not None:
+            self._check_takes_persons()
+        self._person_ids = person_ids
+        try:
+            yield
+        finally:
+            del self._person_ids
+
+    def _check_takes_persons(self) -> None:
+        if not self._takes_persons:
             raise ValueError(
                 f"{type(self).__name__} got person_ids, and has no promise about a person with "
                 "several rows: what it promises is about one row. Fit it without person_ids on one "
                 "row of each person, drawn by chance, or use an estimator that takes them, such as "
                 "DPSGDClassifier."
             )
-        self._person_ids = person_ids
-        try:
-            yield
-        finally:
-            del self._person_ids
 
     def _persons(self, n_rows: int) -> Persons | None:
         """Whose rows are fitted; None where each is a person."""
@@ -196,6 +202,54 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         raise NotImplementedError
+
+    def _check_settings(self) -> None:
+        """Check what the parameter table cannot say."""
+
+    def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
+        """Public facts as a fit reads them: declared groups alone, and what is protected."""
+        declared = getattr(self, "group_sizes", None) or getattr(self, "groups", None)
+        facts = replace(facts.among(declared), unit=self._unit)
+        named = None if facts.groups is None else facts.groups.labels
+        if self._needs_groups is not None and named is not None and len(named) < 2:
+            raise ValueError(
+                f"'groups' must name at least two groups for {type(self).__name__}; got {named!r}."
+            )
+        return facts
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        """Price a fit from public facts. A fit starts with it, and so does `quote`."""
+        raise NotImplementedError(f"{type(self).__name__} has no quote: its _priced is missing.")
+
+    def _expected_plan(self, facts: RowFacts, noise: NoiseSource) -> Plan | None:
+        """Plan for these facts, where a fit makes its plan from sizes that it buys."""
+        return None
+
+    @completed_by(quote)
+    def quote(
+        self,
+        *,
+        n_rows: int | None = None,
+        groups: Mapping[Any, int] | Sequence[Any] | None = None,
+        n_features: int | None = None,
+        classes: Sequence[Any] | int | None = None,
+        n_persons: int | None = None,
+        n_public: int | None = None,
+        columns: Sequence[Hashable] | None = None,
+        public_groups: bool = False,
+    ) -> Quote:
+        """Price a fit from public facts: no row is needed, and none is looked at."""
+        return quote(
+            self,
+            n_rows=n_rows,
+            groups=groups,
+            n_features=n_features,
+            classes=classes,
+            n_persons=n_persons,
+            n_public=n_public,
+            columns=columns,
+            public_groups=public_groups,
+        )
 
     @completed_by(certify)
     def certify(

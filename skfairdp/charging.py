@@ -12,6 +12,7 @@ from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.figures import significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
+from skfairdp.receipts.quoted import NOISELESS
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -130,7 +131,7 @@ class ChargedFit:
             if stated is not None and not stated.is_void:
                 self._uncounted = stated
             return
-        stated = stated or PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
+        stated = stated or NOISELESS
         entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
         self._reservation = ledger, entry
 

@@ -26,6 +26,7 @@ LAYERS = (
     {"privacy", "fairness"},
     {"protocol"},
     {"engine", "certificate"},
+    {"receipts"},
     {"charging"},
     {"base"},
     {

@@ -14,6 +14,7 @@ from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Choice, Number
+from skfairdp.receipts import RowFacts
 
 
 class PATEClassifier(AggregatedClassifier):
@@ -147,6 +148,10 @@ class FairPATEClassifier(PATEClassifier):
     }
 
     gate_: ParityGate = field(init=False)
+
+    def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
+        # It has no fit without the groups of its public rows.
+        return replace(super()._facts_of_fit(facts), public_groups=True)
 
     def _gate(self, run: VotingRun) -> ParityGate:
         if run.queries.groups is None:

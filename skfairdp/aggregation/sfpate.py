@@ -27,6 +27,7 @@ from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.documentation import complete_docstrings
 from skfairdp.labels import positions
 from skfairdp.parameters import Choice
+from skfairdp.receipts import RowFacts
 
 
 class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -171,6 +172,7 @@ class SFPATEClassifier(AggregatedClassifier):
     _adjacency = "change-attribute"
     _protects = "sensitive_features"
     _takes_persons = False
+    _learns_from_own = True
     _needs_groups = "they are what it protects"
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "y_public": True}
 
@@ -288,11 +290,11 @@ class SFPATEClassifier(AggregatedClassifier):
             sensitive_features=answers[usable],
         )
 
-    def _public_things(self, run: VotingRun) -> tuple[str, ...]:
+    def _public_things(self, facts: RowFacts) -> tuple[str, ...]:
         learned = (
             "the student learns from the same rows, and their attributes reach it through the "
             "noisy votes alone"
-            if run.queries.own
+            if facts.n_public is None
             else "the student learns from public rows, whose attributes are not used"
         )
         sets = closed_sets(groups=self.groups is not None)

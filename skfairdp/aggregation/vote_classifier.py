@@ -30,9 +30,11 @@ from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_traini
 from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import noise_text
+from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts.quoted import NOISELESS
 
 
 class AggregatedClassifier(PrivateClassifier):
@@ -141,6 +143,7 @@ class AggregatedClassifier(PrivateClassifier):
     _adjacency: ClassVar[str] = "add-remove"
     _protects: ClassVar[str] = "record"  # or all rows of a person
     _takes_persons = True
+    _learns_from_own: ClassVar[bool] = False  # where no public rows are given
 
     student_: Student = field(init=False)
     plan_: Plan = field(init=False)
@@ -178,10 +181,18 @@ class AggregatedClassifier(PrivateClassifier):
         persons, n_options = rows.persons, self._n_options(rows)
         n_records = len(rows.X) if persons is None else persons.count
         n = n_records if self.dataset_size is None else int(self.dataset_size)
-        check_delta(self.delta, n, public=self.dataset_size is not None)
         seed, noise = self._randomness()
         n_public = len(queries.X)
-        stds, plan = make_plan(self, n_public, adjacency=self._adjacency)
+        facts = RowFacts(
+            n_records,
+            rows.groups,
+            unit=self._unit,
+            n_public=None if queries.own else n_public,
+            public_groups=queries.groups is not None,
+        )
+        quote = self._priced(facts, noise)
+        plan = quote.plan
+        assert plan is not None
         shuffled = np.random.default_rng([seed, 0]).permutation(n_public)
         order = shuffled if self.shuffle else np.arange(n_public)
         queries = queries.picked(order[: self.n_queries])
@@ -189,7 +200,7 @@ class AggregatedClassifier(PrivateClassifier):
         gate = self._gate(run)
         teacher, X, targets, X_queries = self._lesson(rows, queries)
         try_teacher(teacher, X_queries, n, self.n_teachers, n_options)
-        self._charge(self._guarantee(plan, run))  # before a teacher sees a row
+        self._charge(quote.charge)  # before a teacher sees a row
         shards = assign_shards(n_records, self.n_teachers, noise.sampling)
         votes = train_teachers(
             teacher,
@@ -216,13 +227,43 @@ class AggregatedClassifier(PrivateClassifier):
         self.classes_ = rows.classes
         named = queries.groups or rows.groups
         self.groups_ = None if named is None else named.labels
-        self.threshold_noise_, self.vote_noise_ = stds.threshold, stds.votes
+        stds = [segment.blocks[0].noise_std for segment in plan.segments]
+        self.threshold_noise_ = None if self.threshold is None else stds[0]
+        self.vote_noise_ = stds[-1]
         self.plan_ = plan
-        self.privacy_ = self._guarantee(plan, run, spent(self))
+        self.privacy_ = self._guarantee(plan, facts, noise, spent(self))
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        n = facts.n if self.dataset_size is None else int(self.dataset_size)
+        check_delta(self.delta, n, public=self.dataset_size is not None)
+        n_public = facts.n if facts.n_public is None else facts.n_public
+        _, plan = make_plan(self, n_public, adjacency=self._adjacency)
+        stated = self._guarantee(plan, facts, noise)
+        return Quote(
+            type(self).__name__,
+            facts,
+            stated,
+            plan,
+            charge=stated or NOISELESS,
+            crowd=float(self.n_teachers),
+            note=f"A teacher learns from {facts.n / self.n_teachers:,.1f} records on average.",
+        )
+
+    def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
+        facts = super()._facts_of_fit(facts)
+        if facts.n_public is None and not self._learns_from_own:
+            raise ValueError(
+                f"'n_public' is needed: {type(self).__name__} asks its teachers about public rows."
+            )
+        return facts
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_settings(self)
 
     def _check_rows(self, X: Any, y: Any, sensitive_features: Any) -> PrivateRows:
         check_parameters(self, self._parameters)
-        check_settings(self)
+        self._check_settings()
         X, classes, labels = self._rows_of_fit(X, y, self.classes)
         groups, persons = None, self._persons(len(X))
         if sensitive_features is not None:
@@ -234,13 +275,17 @@ class AggregatedClassifier(PrivateClassifier):
         return groups_of_training(sensitive_features, n, getattr(self, "groups", None))
 
     def _guarantee(
-        self, plan: Plan, run: VotingRun, came_of_it: tuple[str, ...] = ()
+        self,
+        plan: Plan,
+        facts: RowFacts,
+        noise: NoiseSource,
+        came_of_it: tuple[str, ...] = (),
     ) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
-        persons = run.rows.persons is not None
+        persons = facts.unit == "person"
         protects = "person" if persons else self._protects
-        if run.noise.reproducible:
+        if noise.reproducible:
             seed, relation = assumptions.seed_known(), self._adjacency
             return PrivacyGuarantee.void(seed, adjacency=relation, protects=protects)
         return guarantee(
@@ -249,16 +294,16 @@ class AggregatedClassifier(PrivateClassifier):
             budget=self.epsilon,
             assumptions=(
                 *came_of_it,
-                *self._public_things(run),
-                noise_text(run.noise),
+                *self._public_things(facts),
+                noise_text(noise),
                 assumptions.through_noise("votes", persons=persons),
                 assumptions.starts(),
                 assumptions.TEACHERS,
             ),
         )
 
-    def _public_things(self, run: VotingRun) -> tuple[str, ...]:
-        named = False if run.queries.groups is None and run.rows.groups is not None else None
+    def _public_things(self, facts: RowFacts) -> tuple[str, ...]:
+        named = False if not facts.public_groups and facts.groups is not None else None
         sets = assumptions.closed_sets(labels=self.classes is not None, groups=named)
         return (*sets, assumptions.QUERIES_PUBLIC)
 

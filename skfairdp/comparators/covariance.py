@@ -21,6 +21,8 @@ from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts import Quote, RowFacts
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -125,11 +127,8 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         check_parameters(self, self._parameters)
         X, self.classes_, labels = self._rows_of_fit(X, y, None)
         groups = groups_of_training(sensitive_features, len(X))
-        stated = PrivacyGuarantee.void(
-            "CovarianceConstrainedClassifier trains without noise: it is a yardstick for private "
-            "learners, and protects neither rows nor groups"
-        )
-        self._charge(stated)
+        quote = self._priced(RowFacts(len(X), groups), self._randomness()[1])
+        self._charge(quote.charge)
         design = np.column_stack([X.astype(np.float64), np.ones(len(X))])
         # An intercept that is all but free, yet keeps the Hessian regular.
         ridge = np.append(np.full(X.shape[1], float(self.alpha)), 1e-10)
@@ -146,7 +145,14 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
             )
         self.coef_, self.intercept_ = weights[np.newaxis, :-1], weights[-1:]
         self.groups_ = groups.labels
-        self.privacy_ = stated
+        self.privacy_ = quote.privacy
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        stated = PrivacyGuarantee.void(
+            "CovarianceConstrainedClassifier trains without noise: it is a yardstick for private "
+            "learners, and protects neither rows nor groups"
+        )
+        return Quote(type(self).__name__, facts, stated, charge=stated)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Compute the log-odds of the second class."""

@@ -117,7 +117,7 @@ def encode_groups(
                 "the rows without one, which are then outside any claim, or merge them with "
                 "another group; a category of their own, such as 'unknown', needs rows enough."
             )
-    ordered = sorted(found, key=_sort_key)
+    ordered = sorted(found, key=label_order)
     known = tuple(ordered) if labels is None else _declared(labels, name)
     position = {label: i for i, label in enumerate(known)}
     # Two more entries at the end: the codes -1 and -2 index them and become -1.
@@ -219,10 +219,10 @@ def _scalar(value: object) -> Hashable:
     return value
 
 
-def _sort_key(label: Hashable) -> tuple:
+def label_order(label: Hashable) -> tuple:
     """Order of labels of mixed types: numbers, then text, then anything else by its repr."""
     if isinstance(label, tuple):
-        return (3, tuple(_sort_key(part) for part in label))
+        return (3, tuple(label_order(part) for part in label))
     if isinstance(label, bool | int | float):
         return (0, label)
     if isinstance(label, str):

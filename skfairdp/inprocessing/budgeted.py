@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from numbers import Real
 from typing import Any
@@ -14,12 +14,14 @@ from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups
 from skfairdp.parameters import NOISE_MULTIPLIER, NONE
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
-from skfairdp.privacy.accounting.plan_cost import guarantee
+from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, check_delta
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts.quoted import NOISELESS
 
 ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public
 
@@ -102,6 +104,58 @@ class BudgetedClassifier(PrivateClassifier):
             raise ValueError(
                 f"{said} leaves nothing of 'epsilon' = {self.epsilon:g} for training; {cure}."
             )
+
+    def _buys(self, groups: Groups | None) -> bool:
+        """Whether sizes are bought under noise before the plan is made."""
+        return False
+
+    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
+        return Sizes.of_all(n, self.dataset_size)
+
+    def _bought_sizes(self, groups: Groups | None, noise: NoiseSource) -> Sizes:
+        raise NotImplementedError
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        if self._buys(facts.groups):
+            price = budget_guarantee(
+                self.epsilon, self.delta, reproducible=noise.reproducible, protects=self._unit
+            )
+            bought = float(getattr(self, "group_sizes_epsilon", None) or 0.0)
+            name = type(self).__name__
+            return Quote(name, facts, price, charge=price or NOISELESS, bought=bought)
+        return self._priced_for(facts, self._sizes(facts.groups, facts.n, noise), noise)
+
+    def _priced_for(self, facts: RowFacts, sizes: Sizes, noise: NoiseSource) -> Quote:
+        """Price a fit for sizes that are known."""
+        multiplier, plan = self._planned(sizes)
+        stated = self._guarantee(plan, noise, facts.groups)
+        return Quote(
+            type(self).__name__,
+            facts,
+            stated,
+            plan,
+            multiplier,
+            charge=stated or NOISELESS,
+            bought=sizes.prior_epsilon,
+            crowd=float(sizes.total),
+            sizes=sizes,
+        )
+
+    def _settled(
+        self,
+        facts: RowFacts,
+        noise: NoiseSource,
+        first: Callable[[Sizes], Sizes] = lambda sizes: sizes,
+    ) -> Quote:
+        """Price a fit, and buy its sizes, once they are charged, where it buys them.
+
+        `first`: of several processes, makes the sizes of the first those of all.
+        """
+        quote = self._priced(facts, noise)
+        if quote.plan is not None:
+            return quote
+        self._charge(quote.charge)  # for the whole fit, as its plan is made from what is bought
+        return self._priced_for(facts, first(self._bought_sizes(facts.groups, noise)), noise)
 
     def _planned(self, sizes: Sizes) -> tuple[float, Plan]:
         """Noise multiplier and plan of a fit, for sizes that it can protect."""

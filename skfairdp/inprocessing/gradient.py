@@ -35,6 +35,7 @@ from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, che
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
+from skfairdp.receipts import RowFacts
 
 
 class GradientClassifier(BudgetedClassifier):
@@ -101,9 +102,6 @@ class GradientClassifier(BudgetedClassifier):
 
     link_: str = field(init=False)
     module_: nn.Module = field(init=False)
-
-    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        return Sizes.of_all(n, self.dataset_size)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         clip = float(self.max_grad_norm)
@@ -203,8 +201,10 @@ class GradientClassifier(BudgetedClassifier):
             seed = processes.first(seed)
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
-        sizes = processes.first(self._sizes(groups_of_records(groups, persons), n, noise))
-        multiplier, plan = self._planned(sizes)
+        facts = RowFacts(n, groups_of_records(groups, persons), unit=self._unit)
+        quote = self._settled(facts, noise, processes.first)
+        plan, stated = quote.plan, quote.privacy
+        assert plan is not None
         prepared = prepare_net(
             self._net(),
             n_features=int(np.prod(X.shape[1:])),
@@ -235,7 +235,6 @@ class GradientClassifier(BudgetedClassifier):
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
-        stated = self._guarantee(plan, noise, groups)
         if processes.size > 1:
             processes.agree(bind_each({"plan": repr(plan), "state": released}))
             stated = watched(processes, rows, stated, prepared.flat.vector, epoch)
@@ -265,7 +264,8 @@ class GradientClassifier(BudgetedClassifier):
         self.link_ = link
         self.classes_ = classes
         self.groups_ = None if groups is None else groups.labels
-        self.noise_multiplier_ = multiplier
+        assert quote.noise_multiplier is not None
+        self.noise_multiplier_ = quote.noise_multiplier
         self.plan_ = plan
         self.privacy_ = stated
 

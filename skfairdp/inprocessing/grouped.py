@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from skfairdp.exceptions import PlanError
 from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.parameters import MAPPING, NONE, POSITIVE
-from skfairdp.privacy.accounting.plan_cost import budget_guarantee
-from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.noise import NoiseSource, noise_floor
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_group_sizes, noisy_sizes
+from skfairdp.receipts import RowFacts
 
 
 class SizedByGroup(BudgetedClassifier):
@@ -47,12 +51,15 @@ class SizedByGroup(BudgetedClassifier):
             return None
         known = None if self.group_sizes is None else tuple(check_group_sizes(self.group_sizes))
         groups = groups_of_training(sensitive_features, n, known)
-        if known is None and len(groups.labels) < 2:
+        self._refuse_one(groups)
+        return groups
+
+    def _refuse_one(self, groups: Groups) -> None:
+        if self.group_sizes is None and len(groups.labels) < 2:
             raise ValueError(
                 "'sensitive_features' must hold at least two groups; got one. Pass None to train "
                 "without groups."
             )
-        return groups
 
     def _declared_sizes(self) -> dict[Any, int]:
         sizes = check_group_sizes(self.group_sizes or {})
@@ -64,7 +71,9 @@ class SizedByGroup(BudgetedClassifier):
         return sizes
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        """Settle the public sizes: declared, bought (and charged), or read off the rows."""
+        """Settle the public sizes: declared, or read off the rows; none that are bought."""
+        if self._buys(groups):
+            raise PlanError("Sizes that are bought are charged first: see _settled.")
         if groups is None:
             return Sizes.of_all(n, self.dataset_size)
         if self.group_sizes is not None:
@@ -75,14 +84,31 @@ class SizedByGroup(BudgetedClassifier):
                 "sensitive_features declare 'group_sizes', a mapping from every group to its "
                 "number of records."
             )
-        price = self.group_sizes_epsilon
-        if price is None or self._free:  # without protection sizes are exact
-            return Sizes(groups.labels, tuple(groups.counts.tolist()), "zero-out")
-        stated = budget_guarantee(
-            self.epsilon, self.delta, reproducible=noise.reproducible, protects=self._unit
-        )
-        self._charge(stated)  # for the whole fit, as its plan is made from what is bought
-        return noisy_sizes(groups.counts, groups.labels, price, noise)
+        return Sizes(groups.labels, tuple(groups.counts.tolist()), "zero-out")
+
+    def _buys(self, groups: Groups | None) -> bool:
+        # Without protection sizes are exact.
+        return groups is not None and self.group_sizes_epsilon is not None and not self._free
+
+    def _bought_sizes(self, groups: Groups | None, noise: NoiseSource) -> Sizes:
+        assert groups is not None
+        assert self.group_sizes_epsilon is not None
+        return noisy_sizes(groups.counts, groups.labels, self.group_sizes_epsilon, noise)
+
+    def _expected_plan(self, facts: RowFacts, noise: NoiseSource) -> Plan | None:
+        assert facts.groups is not None
+        price = float(self.group_sizes_epsilon or 0.0)
+        counts = np.maximum(facts.groups.counts, noise_floor(price)).tolist()
+        sizes = Sizes(facts.groups.labels, tuple(counts), "add-remove", prior_epsilon=price)
+        return self._priced_for(facts, sizes, noise).plan
+
+    def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
+        facts = super()._facts_of_fit(facts)
+        if facts.groups is None and self.group_sizes is not None:
+            raise ValueError("'group_sizes' is set: name the groups in 'groups' too.")
+        if facts.groups is not None:
+            self._refuse_one(facts.groups)
+        return facts
 
 
 class GroupedClassifier(SizedByGroup, GradientClassifier):

@@ -30,6 +30,7 @@ from skfairdp.parameters import COUNT, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
+from skfairdp.receipts import RowFacts
 
 # Parameters that no plan and no guarantee is made from.
 _NOT_PLANNED = {"net", "random_state", "learning_rate_schedule", "progress", "ledger"}
@@ -189,10 +190,12 @@ class _Together(ExitStack):
             parameters = model.get_params(deep=False).items()
             key = repr([(n, v) for n, v in parameters if n not in _NOT_PLANNED])
             if key not in known:
-                multiplier, own = model._planned(model._sizes(groups, self._n_rows, noise))
-                refuse_unbounded(own.segments[0], self._n_rows)
-                own.check_exact_noise(prepared.flat.vector.numel())
-                known[key] = own, multiplier, model._guarantee(own, noise, groups)
+                quote = model._priced(RowFacts(self._n_rows, groups), noise)
+                assert quote.plan is not None
+                assert quote.noise_multiplier is not None
+                refuse_unbounded(quote.plan.segments[0], self._n_rows)
+                quote.plan.check_exact_noise(prepared.flat.vector.numel())
+                known[key] = quote.plan, quote.noise_multiplier, quote.privacy
             own, multiplier, stated = known[key]
             if own_net:
                 net = prepare_net(

@@ -28,6 +28,9 @@ from skfairdp.parameters import NONE, Choice, Kind, Number, check_parameters, fi
 from skfairdp.persons import refuse_other_order
 from skfairdp.postprocessing import passing_groups
 from skfairdp.postprocessing.query_state import Turnstile
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts.quoting import inner_quote
 
 # The largest that was published; shorter cold starts begin with a more uneven table.
 _USUAL_COLD_START = 25
@@ -180,6 +183,10 @@ class AbstainingClassifier(PrivateClassifier):
         self.classes_ = classes
         self.groups_ = groups
         self.estimator_ = inner
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        """The quote of the model inside; a fit of it is charged, and abstaining costs nothing."""
+        return inner_quote(self, self.estimator, facts)
 
     def predict(self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None) -> NDArray[Any]:
         """Answer rows in their order, or abstain; counts them.

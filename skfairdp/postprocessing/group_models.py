@@ -17,6 +17,9 @@ from skfairdp.fairness.groups import groups_of_training
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.sizes import check_group_sizes
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.receipts.quoting import priced
 
 # An estimator of one group, and the rows and labels that it will be fitted on.
 GroupPart = tuple[Any, np.ndarray, np.ndarray]
@@ -39,13 +42,7 @@ def group_parts(
         )
     parts = []
     for code, label in enumerate(groups.labels):
-        inner = clone(model.estimator)
-        known = inner.get_params(deep=False)
-        # Every clone would charge a ledger as if all of them shared their rows.
-        settings: dict[str, Any] = {"classes": [0, 1], "random_state": seed, "ledger": None}
-        if sizes is not None:
-            settings["dataset_size"] = max(2, sizes[label])
-        inner.set_params(**{name: v for name, v in settings.items() if name in known})
+        inner = _of_group(model, None if sizes is None else sizes[label], seed)
         member = groups.codes == code
         rows, targets = X[member], codes[member]
         if sizes is not None:
@@ -55,6 +52,17 @@ def group_parts(
             targets = np.append(targets, [-1, -1])
         parts.append((inner, rows, targets))
     return groups.labels, parts
+
+
+def _of_group(model: Any, size: int | None, seed: int) -> Any:
+    """Clone the estimator for one group of a declared size, or of one that its rows show."""
+    inner = clone(model.estimator)
+    known = inner.get_params(deep=False)
+    # Every clone would charge a ledger as if all of them shared their rows.
+    settings: dict[str, Any] = {"classes": [0, 1], "random_state": seed, "ledger": None}
+    if size is not None:
+        settings["dataset_size"] = max(2, size)
+    return inner.set_params(**{name: v for name, v in settings.items() if name in known})
 
 
 def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
@@ -91,10 +99,53 @@ def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
             )
 
 
+def parallel_quote(model: Any, facts: RowFacts) -> Quote:
+    """Price models of disjoint groups, from the sizes of the groups."""
+    assert facts.groups is not None
+    sizes = None if model.group_sizes is None else check_group_sizes(model.group_sizes)
+    parts = []
+    if charges_privacy(model.estimator):
+        for label, n in zip(facts.groups.labels, facts.groups.counts.tolist(), strict=True):
+            inner = _of_group(model, None if sizes is None else sizes[label], 0)
+            parts.append(priced(inner, replace(facts, n=max(1, n), groups=None, unit="record")))
+    stated = parallel_statement(
+        model.estimator,
+        [part.privacy for part in parts],
+        facts.groups.labels,
+        classes_declared=getattr(model.estimator, "classes", None) is not None,
+        groups_declared=sizes is not None,
+    )
+    name, charge = type(model).__name__, stated or NOISELESS
+    return Quote(name, facts, stated, charge=charge, steps=tuple(parts))
+
+
 def parallel_privacy(
     parts: Sequence[GroupPart], labels: tuple, *, classes_declared: bool, groups_declared: bool
 ) -> PrivacyGuarantee | None:
-    """State what models of disjoint groups will promise together; no row is used yet.
+    """State what models of disjoint groups will promise together; no row is used yet."""
+    stated: list[PrivacyGuarantee | None] = []
+    if charges_privacy(parts[0][0]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fits will say it
+            stated = [inner._quote(X, y) for inner, X, y in parts]
+    return parallel_statement(
+        parts[0][0],
+        stated,
+        labels,
+        classes_declared=classes_declared,
+        groups_declared=groups_declared,
+    )
+
+
+def parallel_statement(
+    estimator: Any,
+    stated: Sequence[PrivacyGuarantee | None],
+    labels: tuple,
+    *,
+    classes_declared: bool,
+    groups_declared: bool,
+) -> PrivacyGuarantee | None:
+    """State what models of disjoint groups promise together, each of them `stated`.
 
     A record is in one group, and under the relations used here it stays there, so it meets
     one model: the largest figure holds for all people.
@@ -102,15 +153,11 @@ def parallel_privacy(
     Result: none after ``epsilon=inf``; void if one of them is, or is not one of this package, or
     if it protects the group: whose rows train which model is then decided without noise.
     """
-    estimator = parts[0][0]
     if not charges_privacy(estimator):
         return PrivacyGuarantee.void(
             f"{type(estimator).__name__} is not an estimator of skfairdp: nothing bounds what it "
             "reveals about its training rows."
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fits will say it
-        stated = [inner._quote(X, y) for inner, X, y in parts]
     bounded = [item for item in stated if item is not None]
     if len(bounded) < len(stated):
         return None

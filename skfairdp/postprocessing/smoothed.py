@@ -20,7 +20,12 @@ from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivati
 from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters, fixed
-from skfairdp.postprocessing.group_models import group_parts, parallel_privacy, refuse_unfit
+from skfairdp.postprocessing.group_models import (
+    group_parts,
+    parallel_privacy,
+    parallel_quote,
+    refuse_unfit,
+)
 from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.postprocessing.smooth_models import (
     LinearScore,
@@ -28,7 +33,10 @@ from skfairdp.postprocessing.smooth_models import (
     refuse_unreadable,
     smooth_model,
 )
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import row_uniforms
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts.quoting import inner_quote
 
 
 class SmoothedClassifier(PrivateClassifier):
@@ -157,13 +165,7 @@ class SmoothedClassifier(PrivateClassifier):
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
-        refuse_unreadable(self.estimator)
-        if self.training == "per_group":
-            refuse_unfit(self.estimator, sizes_declared=self.group_sizes is not None)
-        elif self.group_sizes is not None:
-            raise ValueError(
-                "'group_sizes' is for training='per_group'; declare sizes to 'estimator' itself."
-            )
+        self._check_settings()
         declared = getattr(self.estimator, "classes", None)
         checked, classes, codes = self._rows_of_fit(X, y, declared)
         seed = self._randomness()[0]
@@ -206,6 +208,23 @@ class SmoothedClassifier(PrivateClassifier):
         thetas = getattr(inner, "group_thetas_", None)
         self.own_models_ = () if thetas is None else tuple(map(self.model_.moved, thetas))
         self.estimator_ = inner
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        """The quote of the models inside; smoothing costs nothing."""
+        if self.training != "per_group":
+            return inner_quote(self, self.estimator, facts)
+        assert facts.groups is not None
+        return parallel_quote(self, facts)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        refuse_unreadable(self.estimator)
+        if self.training == "per_group":
+            refuse_unfit(self.estimator, sizes_declared=self.group_sizes is not None)
+        elif self.group_sizes is not None:
+            raise ValueError(
+                "'group_sizes' is for training='per_group'; declare sizes to 'estimator' itself."
+            )
 
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool

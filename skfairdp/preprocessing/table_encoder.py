@@ -34,6 +34,8 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts.quoted import NOISELESS
 
 KINDS = ("number", "category", "date", "drop")
 
@@ -160,15 +162,15 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
             refuse_dtype(column(X, place), names[place])
         persons, noise = self._persons(len(X)), self._randomness()[1]
         n = len(X) if persons is None else persons.count
-        check_delta(self.delta, n, public=False)
         if len(X) > MOST_ROWS:
             raise ValueError(
                 "X has more rows than exact noise is proved for, about 8 million; fit on a part "
                 "that was drawn without looking at the rows."
             )
-        plan = table_plan([(names[at], kinds[at]) for at in kept], self.epsilon, self.delta)
-        stated = self._guarantee(plan, noise)
-        self._charge(stated)  # before a cell reaches the engine
+        quote = self._priced(RowFacts(n, unit=self._unit, columns=tuple(names)), noise)
+        plan, stated = quote.plan, quote.privacy
+        assert plan is not None
+        self._charge(quote.charge)  # before a cell reaches the engine
         if persons is not None:  # before texts are listed: of a person's, one occurs
             X = _safe_indexing(X, persons.one_row_each(noise.sampling.integers))
         # One column at a time: its cells take more memory than the column.
@@ -187,6 +189,23 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         release.meter.finish()
         self.levels_, self.date_columns_ = tuple(levels), tuple(dates)
         self.plan_, self.privacy_ = plan, stated
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        check_delta(self.delta, facts.n, public=False)
+        named = zip(facts.columns, self._kinds(list(facts.columns)), strict=True)
+        kept = [(name, kind) for name, kind in named if kind != "drop"]
+        plan = table_plan(kept, self.epsilon, self.delta)
+        stated = self._guarantee(plan, noise)
+        name, crowd = type(self).__name__, float(facts.n)
+        return Quote(name, facts, stated, plan, charge=stated or NOISELESS, crowd=crowd)
+
+    def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
+        if not facts.columns:
+            raise ValueError(
+                "'columns' is needed, the names of the table's columns: each is counted. For an "
+                "array give 'n_features'."
+            )
+        return super()._facts_of_fit(facts)
 
     def _kinds(self, names: list[Hashable]) -> list[str | None]:
         """Declared kind of each column; None where it has to be learned."""

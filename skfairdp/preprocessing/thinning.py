@@ -6,7 +6,6 @@ import dataclasses
 import warnings
 from collections.abc import Sequence
 from dataclasses import field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,9 @@ from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_tabl
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.receipts.quoting import priced
 from skfairdp.rows import check_rows
 
 
@@ -107,7 +109,7 @@ class PrivateThinningClassifier(PrivateClassifier):
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
-        refuse_unfit(self.estimator)
+        self._check_settings()
         X, y = check_rows(
             self, X, y, allow_nd=self._takes_images, labels_declared=self.classes is not None
         )
@@ -127,9 +129,8 @@ class PrivateThinningClassifier(PrivateClassifier):
         none = np.zeros(len(X), dtype=bool)
         check_delta(self.estimator.delta, even.total, public=False)
         refuse_other_promises(*self._told(even, X, labels, groups, none, grouped=grouped))
-        repeats = noise.reproducible or getattr(self.estimator, "reproducible_noise", False)
-        budget = partial(budget_guarantee, self.estimator.epsilon, self.estimator.delta)
-        self._charge(budget(reproducible=repeats, protects=self._unit))
+        facts = RowFacts(len(X), groups if grouped else None, unit=self._unit)
+        self._charge(self._priced(facts, noise).charge)
         table = release_table(groups.codes, labels, shape, self.epsilon_histogram, noise)
         rates = SamplingRates.equal_label_rates(
             table,
@@ -186,6 +187,39 @@ class PrivateThinningClassifier(PrivateClassifier):
                 *others,
             ),
         )
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        repeats = noise.reproducible or getattr(self.estimator, "reproducible_noise", False)
+        epsilon, delta = self.estimator.epsilon, self.estimator.delta
+        stated = budget_guarantee(epsilon, delta, reproducible=repeats, protects=self._unit)
+        return Quote(
+            type(self).__name__,
+            facts,
+            stated,
+            charge=stated or NOISELESS,
+            bought=float(self.epsilon_histogram),
+        )
+
+    def _expected_plan(self, facts: RowFacts, noise: NoiseSource) -> Plan | None:
+        """Plan of the estimator where labels are even in every group: all rows are kept."""
+        labels = ("all",) if facts.groups is None else facts.groups.labels
+        counts = [facts.n] if facts.groups is None else facts.groups.counts.tolist()
+        names = list(self.classes) if self.classes is not None else list(range(facts.n_classes))
+        even = np.array([[max(1, n // len(names))] * len(names) for n in counts])
+        rates = SamplingRates.equal_label_rates(even, labels, names)
+        inner, grouped = clone(self.estimator), facts.groups is not None
+        price = float(self.epsilon_histogram)
+        inner.set_params(**inner_settings(inner, rates, price, grouped=grouped))
+        takes = grouped and (hasattr(inner, "group_sizes") or hasattr(inner, "groups"))
+        alone = dataclasses.replace(facts, unit="record")
+        quote = priced(inner, alone if takes else dataclasses.replace(alone, groups=None))
+        if quote.plan is None:
+            return quote.expected_plan
+        return dataclasses.replace(quote.plan, prior_epsilon=quote.plan.prior_epsilon + price)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        refuse_unfit(self.estimator)
 
     @property
     def _takes_images(self) -> bool:

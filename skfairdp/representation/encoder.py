@@ -24,12 +24,15 @@ from skfairdp.parameters import (
     check_parameters,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
-from skfairdp.representation.fair_codes import fit_codes
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.representation.fair_codes import codes_quote, fit_codes
 from skfairdp.representation.forward import ReleasesThroughNetworks, without_ids
 from skfairdp.representation.networks import representation_net
-from skfairdp.representation.training import RAW, fit_networks
+from skfairdp.representation.randomizers import ResponseRandomizer
+from skfairdp.representation.training import RAW, fit_networks, fitting_quote, randomizer_of
 from skfairdp.rows import check_rows
 from skfairdp.scikit_learn import ClassNamePrefixFeaturesOutMixin
 
@@ -289,6 +292,16 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         self._start_releasing(
             fit_codes(self, X, y, sensitive_features) if codes else fit_networks(self, X, y, groups)
         )
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        k = self.n_codes
+        if self.objective == "fair_codes":
+            # Which code is the more frequent one shows at fit; the cost does not depend on it.
+            share = self.majority_share
+            codes = ResponseRandomizer(float(self.epsilon), 1, k, share, 0)
+            return self._release_quote(codes, facts, codes_quote(self, facts))
+        randomizer = randomizer_of(self)
+        return self._release_quote(randomizer, facts, fitting_quote(self, facts, noise))
 
     def _what_is_covered(self) -> tuple[str, ...]:
         """Conditions of the promise, and what is true of the training rows."""

@@ -16,6 +16,8 @@ from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts.quoting import priced
 from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.training import RAW, refuse_mixing_encoder, resolved_epochs
 
@@ -47,6 +49,34 @@ class PathCodes(nn.Module):
         return torch.log(torch.cat([1.0 - z, 1.0 + z], dim=1))
 
 
+def path_of(encoder: Any, seed: int) -> FairPathClassifier:
+    """The path, not fitted yet, whose score an encoder cuts."""
+    private = bool(encoder.train_privately)
+    return FairPathClassifier(
+        encoder.net,
+        notion=encoder.notion,
+        tolerance=encoder.tolerance,
+        epsilon=encoder.training_epsilon if private else math.inf,
+        delta=encoder.delta,
+        max_grad_norm=encoder.max_grad_norm if private else _FAR,
+        dataset_size=encoder.dataset_size if private else None,
+        batch_size=encoder.batch_size,
+        max_epochs=resolved_epochs(encoder),
+        classes=encoder.classes,
+        random_state=seed,
+        reproducible_noise=encoder.reproducible_noise,
+        progress=encoder.progress,
+    )
+
+
+def codes_quote(encoder: Any, facts: RowFacts) -> Quote:
+    """Price the training of fair codes."""
+    if not encoder.train_privately:
+        void = PrivacyGuarantee.void(RAW)
+        return Quote(type(encoder).__name__, facts, void, charge=void)
+    return priced(path_of(encoder, 0), facts)
+
+
 def fit_codes(
     encoder: Any, X: NDArray[Any], y: NDArray[Any], sensitive_features: Any
 ) -> ResponseRandomizer:
@@ -63,21 +93,7 @@ def fit_codes(
         )
     X = encoder._with_groups(X, sensitive_features)
     private = bool(encoder.train_privately)
-    path = FairPathClassifier(
-        encoder.net,
-        notion=encoder.notion,
-        tolerance=encoder.tolerance,
-        epsilon=encoder.training_epsilon if private else math.inf,
-        delta=encoder.delta,
-        max_grad_norm=encoder.max_grad_norm if private else _FAR,
-        dataset_size=encoder.dataset_size if private else None,
-        batch_size=encoder.batch_size,
-        max_epochs=resolved_epochs(encoder),
-        classes=encoder.classes,
-        random_state=encoder._randomness()[0],
-        reproducible_noise=encoder.reproducible_noise,
-        progress=encoder.progress,
-    )
+    path = path_of(encoder, encoder._randomness()[0])
     void = PrivacyGuarantee.void(RAW)
     stated = path._quote(X, y, sensitive_features) if private else void
     encoder._charge(stated)  # before a row reaches the net

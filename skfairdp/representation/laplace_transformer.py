@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.parameters import Number, check_parameters
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts import Quote, RowFacts
 from skfairdp.representation.randomizers import LaplaceRandomizer
 from skfairdp.representation.releasing import NOTIONS_OF_RELEASES, ReleasesRepresentation
 from skfairdp.rows import validated
@@ -112,6 +114,12 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
         check_parameters(self, self._parameters)
         self._checked(X, reset=True)
         self._start_releasing(LaplaceRandomizer(self.epsilon, self.n_features_in_, self.bound))
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        if facts.n_features is None:
+            raise ValueError("'n_features' is needed: the noise of a column grows with it.")
+        randomizer = LaplaceRandomizer(self.epsilon, facts.n_features, self.bound)
+        return self._release_quote(randomizer, facts)
 
     def _settle(self) -> None:
         """Charge nothing: a fit looks at the form of rows alone, and releases are charged."""

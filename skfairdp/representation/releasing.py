@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from dp_accounting.dp_event import SelfComposedDpEvent
@@ -24,6 +24,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import GENERATOR
+from skfairdp.receipts import Quote, RowFacts
 from skfairdp.representation.bounds import (
     downstream_bound,
     group_information_bound,
@@ -175,6 +176,25 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
     @property
     def _repeatable(self) -> bool:
         return self.releases_.reproducible or bool(self.reproducible_noise)
+
+    def _release_quote(
+        self, randomizer: Randomizer, facts: RowFacts, fitting: Quote | None = None
+    ) -> Quote:
+        """Price releases, beside a fit that learns from rows."""
+        each = (
+            "A release is without noise."
+            if math.isinf(randomizer.epsilon)
+            else f"Each release of a row costs ε = {significant_up(randomizer.epsilon)} beside it, "
+            "of the person whose row is released."
+        )
+        if fitting is not None:
+            return replace(fitting, estimator=type(self).__name__, note=each)
+        stated = None
+        if not math.isinf(randomizer.epsilon):
+            self.randomizer_, self.releases_ = randomizer, ReleaseCount()
+            stated = self._stated(1)
+        note = f"{each} A fit learns nothing from rows and costs nothing."
+        return Quote(type(self).__name__, facts, stated, charge=None, note=note)
 
     def _start_releasing(self, randomizer: Randomizer) -> None:
         if math.isinf(randomizer.epsilon):

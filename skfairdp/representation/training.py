@@ -32,6 +32,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, expected_batch_size
+from skfairdp.receipts import Quote, RowFacts
 from skfairdp.representation.networks import RepresentationModule, representation_net
 from skfairdp.representation.objective import (
     ColumnTypes,
@@ -221,16 +222,26 @@ def training_promise(
     )
 
 
+def randomizer_of(encoder: Any) -> LaplaceRandomizer | ResponseRandomizer:
+    """What an encoder's releases go through, by its settings."""
+    epsilon, d = float(encoder.epsilon), encoder.n_components
+    if encoder.noise == "laplace":
+        return LaplaceRandomizer(epsilon, d, float(encoder.bound))
+    return ResponseRandomizer(epsilon, d, encoder.n_values)
+
+
+def fitting_quote(encoder: Any, facts: RowFacts, noise: NoiseSource) -> Quote:
+    """Price the training of an encoder's networks."""
+    plan = training_plan(encoder, facts.n) if encoder.train_privately else None
+    stated = training_promise(encoder, plan, noise, groups=facts.groups is not None)
+    return Quote(type(encoder).__name__, facts, stated, plan, charge=stated)
+
+
 def fit_networks(
     encoder: Any, X: NDArray[Any], y: NDArray[Any], groups: Groups | None
 ) -> LaplaceRandomizer | ResponseRandomizer:
     """Fit the networks of an encoder by its settings, and return what its releases go through."""
-    epsilon, d, bound = float(encoder.epsilon), encoder.n_components, float(encoder.bound)
-    randomizer = (
-        LaplaceRandomizer(epsilon, d, bound)
-        if encoder.noise == "laplace"
-        else ResponseRandomizer(epsilon, d, encoder.n_values)
-    )
+    randomizer, bound = randomizer_of(encoder), float(encoder.bound)
     classes, labels = encode_labels(y, encoder.classes, multiclass=True)
     persons = encoder._persons(len(X))
     if persons is not None and not encoder.train_privately:
@@ -250,8 +261,8 @@ def fit_networks(
     task = Task(encoder, randomizer, types, X.shape[1], len(classes), n_groups)
     seed, noise = encoder._randomness()
     n = len(X) if persons is None else persons.count
-    plan = training_plan(encoder, n) if encoder.train_privately else None
-    stated = training_promise(encoder, plan, noise, groups=groups is not None)
+    quote = fitting_quote(encoder, RowFacts(n, groups, unit=encoder._unit), noise)
+    plan, stated = quote.plan, quote.privacy
     prepared = task.prepare(seed)
     loss: Any = prepared.module
     rows = task.rows(X, None if groups is None else groups.codes, labels)

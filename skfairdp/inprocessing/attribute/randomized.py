@@ -27,6 +27,8 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import row_uniforms
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.rows import check_features, check_rows
 
 _KIND: Any = {"adjacency": "change-attribute", "protects": "sensitive_features"}
@@ -196,8 +198,8 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         seed, noise = self._randomness()
         groups = self._encode_groups(sensitive_features, len(X))
         response = RandomizedResponse(float(self.epsilon), len(groups.labels))
-        stated = self._guarantee(response, noise)
-        self._charge(stated)  # before an attribute is randomised
+        quote = self._priced(RowFacts(len(X), groups, unit=self._unit), noise)
+        self._charge(quote.charge)  # before an attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
         reports = response.report(groups.codes, noise)
         # Rows of the first and of the second step; positions and a seed alone decide.
@@ -226,7 +228,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         self.group_use_ = self.group_at_predict
         self.groups_ = groups.labels
         self.key_ = noise.key()
-        self.privacy_ = stated
+        self.privacy_ = quote.privacy
         self.response_ = response
 
     def _base(self) -> Any:
@@ -252,6 +254,14 @@ class RandomizedAttributeClassifier(PrivateClassifier):
                 PrivacyWarning,
             )
         return groups
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        assert facts.groups is not None
+        response = RandomizedResponse(float(self.epsilon), len(facts.groups.labels))
+        stated = self._guarantee(response, noise)
+        kept = response.matrix[0, 0]
+        note = f"A group is answered truly with probability {kept:.4g}, before anything sees it."
+        return Quote(type(self).__name__, facts, stated, charge=stated or NOISELESS, note=note)
 
     def _guarantee(
         self, response: RandomizedResponse, noise: NoiseSource

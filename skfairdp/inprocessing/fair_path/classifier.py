@@ -214,12 +214,12 @@ class FairPathClassifier(PathClassifier):
             refuse_other_heads(prepared.module, row_shape)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        groups = compared_groups(sensitive_features, n, self.groups)
-        self._n_groups = len(groups.labels)  # public, and the plan depends on it
-        return groups
+        return compared_groups(sensitive_features, n, self.groups)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        if self._of_attribute and groups is not None:
+        assert groups is not None
+        self._n_groups = len(groups.labels)  # public, and the plan depends on it
+        if self._of_attribute:
             return Sizes(groups.labels, (n,), "change-attribute")
         return super()._sizes(groups, n, noise)
 

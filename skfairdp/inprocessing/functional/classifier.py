@@ -26,6 +26,7 @@ from skfairdp.parameters import NORM, PROBABILITY, Choice, Number, check_paramet
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.receipts import RowFacts
 
 
 class FunctionalMechanismClassifier(SizedByGroup):
@@ -151,11 +152,13 @@ class FunctionalMechanismClassifier(SizedByGroup):
         groups = self._encode_groups(sensitive_features, len(X))
         noise, persons = self._randomness()[1], self._persons(len(X))
         told, n = groups_of_records(groups, persons), persons.count if persons else len(X)
-        sizes = self._sizes(told, n, noise)
-        multiplier, plan = self._planned(sizes)
+        quote = self._settled(RowFacts(n, told, X.shape[1], self._unit), noise)
+        plan, sizes, stated = quote.plan, quote.sizes, quote.privacy
+        assert plan is not None
+        assert sizes is not None
+        assert quote.noise_multiplier is not None
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
         moment_margin(weighted[0].weights, sizes.total, n)  # refuses what it can't bound
-        stated = self._guarantee(plan, noise, groups)
         self._charge(stated)  # before a row enters a sum
 
         codes = np.zeros(len(X), dtype=np.int64) if groups is None else groups.codes.copy()
@@ -185,7 +188,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
         self.rows_ = bounded
         self.classes_ = classes
         self.groups_ = None if groups is None else groups.labels
-        self.noise_multiplier_ = multiplier
+        self.noise_multiplier_ = quote.noise_multiplier
         self.plan_ = plan
         self.privacy_ = stated
 
@@ -208,6 +211,21 @@ class FunctionalMechanismClassifier(SizedByGroup):
         if sensitive_features is None:
             return None
         return groups_of_training(sensitive_features, n)
+
+    def _buys(self, groups: Groups | None) -> bool:
+        return self.objective != "pooled" and super()._buys(groups)
+
+    def _refuse_one(self, groups: Groups) -> None:
+        if self.objective == "group_average" or self.group_sizes is not None:
+            super()._refuse_one(groups)
+
+    def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
+        facts = super()._facts_of_fit(facts)
+        if facts.n_features is not None:
+            self.n_features_in_ = facts.n_features
+        elif self.noise == "laplace":
+            raise ValueError("'n_features' is needed: Laplace noise grows with it.")
+        return facts
 
     @property
     def _needs_groups(self) -> str | None:  # type: ignore[override]

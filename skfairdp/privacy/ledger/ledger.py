@@ -415,6 +415,20 @@ class PrivacyLedger:
         budget, entries, head = self._state()
         return ledger_statements(budget, entries, totals(_promises(entries)), head)
 
+    def budget_and_promises(self) -> tuple[Budget | None, list[PrivacyGuarantee]]:
+        """Read the budget, with its relation, and what all charged entries promise.
+
+        Returns
+        -------
+        tuple of (Budget or None, list of PrivacyGuarantee)
+            The budget of this handle, and no promises, where the file does not exist yet.
+        """
+        if not self.path.exists():
+            return self._budget, []
+        with reading(self.path) as store:
+            budget = self._agreed(store.budget(self.data_set))
+            return budget, _promises(store.entries(self.data_set))
+
     def _state(self) -> tuple[tuple[float, float] | None, tuple[Entry, ...], str]:
         """Budget, entries and head at one moment."""
         with reading(self.path) as store:

@@ -1,0 +1,224 @@
+"""Quotes of estimators, Pipelines and searches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import FeatureUnion, Pipeline
+
+from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows
+from skfairdp.parameters import check_parameters
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger.totals import totals
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.facts import RowFacts, checked_facts
+from skfairdp.receipts.quoted import Quote
+
+_MOST_CANDIDATES = 100
+
+
+def quote(
+    model: Any,
+    *,
+    n_rows: int | None = None,
+    groups: Mapping[Any, int] | Sequence[Any] | None = None,
+    n_features: int | None = None,
+    classes: Sequence[Any] | int | None = None,
+    n_persons: int | None = None,
+    n_public: int | None = None,
+    columns: Sequence[Hashable] | None = None,
+    public_groups: bool = False,
+) -> Quote:
+    """Price a fit from public facts: no row is needed, and none is looked at.
+
+    An estimator of this package computes its plan and what it charges by the same function in
+    `fit` and here, so that both agree to the last bit for the same facts.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline or search
+        A private estimator; a Pipeline of steps; or a search of scikit-learn, whose fits are
+        listed and composed.
+    n_rows : int or None, default=None
+        Number of training rows. None takes the sum of `groups`.
+    groups : mapping of group to int, sequence of groups or None, default=None
+        Groups with the number of their rows (of their persons, with `n_persons`). Equal sizes
+        where they are only named. None: the fit gets no groups.
+    n_features : int or None, default=None
+        Number of columns. Some mechanisms need it; the verdict is stricter with it.
+    classes : sequence, int or None, default=None
+        Class labels, or how many there are. None: two.
+    n_persons : int or None, default=None
+        Number of persons, where a person may have several rows (``person_ids`` at fit).
+    n_public : int or None, default=None
+        Number of public rows, for mechanisms that learn from some.
+    columns : sequence or None, default=None
+        Names of the columns, for a `PrivateTableEncoder`.
+    public_groups : bool, default=False
+        Whether the public rows come with groups.
+
+    Returns
+    -------
+    Quote
+        Plan, epsilon and delta, noise of each release, what a ledger would have left, and whether
+        there are too few records for a useful model.
+
+    Raises
+    ------
+    ValueError
+        A parameter or a fact is not allowed: what `fit` would refuse too, as far as facts say.
+    TypeError
+        `model` is none of these.
+
+    Examples
+    --------
+    >>> from skfairdp import DPSGDClassifier, quote
+    >>> price = quote(DPSGDClassifier(epsilon=1.0), n_rows=30_000, n_features=20)
+    >>> price.plan.steps, round(price.epsilon, 2), price.verdict.level
+    (2360, 1.0, 'useful')
+    >>> [(one.name, one.times, one.expected_records) for one in price.releases]
+    [('gradient', 2360, 256.0)]
+    """
+    facts = checked_facts(
+        n_rows, groups, n_features, classes, n_persons, n_public, columns, public_groups
+    )
+    return _quoted(model, facts)
+
+
+def priced(model: Any, facts: RowFacts) -> Quote:
+    """Price one estimator of this package; its ledger is not read."""
+    # A copy: plans may note public facts on the estimator.
+    model = type(model)(**model.get_params(deep=False))
+    check_parameters(model, model._parameters)
+    model._check_settings()
+    model._check_has_groups(facts.groups)
+    if facts.unit == "person":
+        model._check_takes_persons()
+        model._person_ids = ()
+    noise = NoiseSource(0 if model.reproducible_noise else None)
+    facts = model._facts_of_fit(facts)
+    found: Quote = model._priced(facts, noise)
+    if found.plan is None and found.bought:
+        found = dataclasses.replace(found, expected_plan=model._expected_plan(facts, noise))
+    return found
+
+
+def inner_quote(outer: Any, inner: Any, facts: RowFacts) -> Quote:
+    """Price what is fitted inside an estimator that adds no cost of its own."""
+    if not hasattr(type(inner), "_priced"):
+        stated = PrivacyGuarantee.void(
+            f"{kind_of(inner)} is not an estimator of skfairdp: nothing bounds what it reveals "
+            "about its training rows."
+        )
+        return Quote(type(outer).__name__, facts, stated, charge=None)
+    found = priced(inner, facts)
+    return dataclasses.replace(found, estimator=f"{type(outer).__name__} around {found.estimator}")
+
+
+def _quoted(model: Any, facts: RowFacts) -> Quote:
+    if hasattr(type(model), "_priced"):
+        return priced(model, facts).with_ledger(getattr(model, "ledger", None))
+    if isinstance(model, Pipeline):
+        return _of_pipeline(model, facts)
+    if hasattr(model, "estimator") and (
+        hasattr(model, "param_grid") or hasattr(model, "param_distributions")
+    ):
+        return _of_search(model, facts)
+    raise TypeError(
+        "quote takes an estimator of skfairdp, a Pipeline or a search of scikit-learn; got "
+        f"{type(model).__name__}, whose fits have no plan to price."
+    )
+
+
+def _of_pipeline(model: Pipeline, facts: RowFacts) -> Quote:
+    parts, charged, reasons, ledger = [], [], [], None
+    for place, (name, step) in enumerate(_steps(model)):
+        if hasattr(type(step), "_priced"):
+            # What columns an earlier step puts out is not known.
+            own = facts if place == 0 else dataclasses.replace(facts, n_features=None, columns=())
+            part = priced(step, own)
+            parts.append(part)
+            if part.charge is not None:
+                charged.append(part.charge)
+            ledger = getattr(step, "ledger", None) if ledger is None else ledger
+            if part.privacy is None:
+                reasons.append(f"Step {name!r} trains without noise.")
+        elif _learns(step):
+            reasons.append(
+                f"Step {name!r} ({kind_of(step)}) learns from the rows without noise, unless it "
+                "is listed in public_steps when the model is certified."
+            )
+    stated = _composed([part.privacy for part in parts if part.privacy is not None], reasons)
+    whole = Quote(type(model).__name__, facts, stated, charge=None, steps=tuple(parts))
+    return whole.with_ledger(ledger, charged)
+
+
+def _of_search(search: Any, facts: RowFacts) -> Quote:
+    grid = getattr(search, "param_grid", None)
+    if grid is None:
+        return _whole_search(
+            search, [_quoted(search.estimator, facts)], facts, "Its candidates are drawn later."
+        )
+    candidates = list(ParameterGrid(grid))
+    if len(candidates) > _MOST_CANDIDATES:
+        raise ValueError(
+            f"The search has {len(candidates)} candidates; a quote prices at most "
+            f"{_MOST_CANDIDATES}. Quote its estimator instead."
+        )
+    parts = []
+    for point in candidates:
+        copies = {name: clone(value, safe=False) for name, value in point.items()}
+        parts.append(_quoted(clone(search.estimator).set_params(**copies), facts))
+    said = f"{len(parts)} candidates, each quoted for all rows; folds are fitted on fewer."
+    return _whole_search(search, parts, facts, said)
+
+
+def _whole_search(search: Any, parts: list[Quote], facts: RowFacts, said: str) -> Quote:
+    reason = (
+        f"{type(search).__name__} chooses by scores of its training rows without noise, and those "
+        "have no finite cost. skfairdp.model_selection.PrivateSearchCV has a finite one."
+    )
+    first = parts[0].privacy
+    kind: Any = {} if first is None else {"adjacency": first.adjacency, "protects": first.protects}
+    stated = PrivacyGuarantee.void(reason, **kind)
+    return Quote(type(search).__name__, facts, stated, steps=tuple(parts), note=said)
+
+
+def _composed(stated: list[PrivacyGuarantee], reasons: list[str]) -> PrivacyGuarantee | None:
+    """State what several fits on the same rows promise together."""
+    relations = {(one.adjacency, one.protects) for one in stated if not one.is_void}
+    if reasons or len(totals(stated)) > 1:
+        several = "Steps protect different things, and their costs have no total."
+        kind: Any = {}
+        if relations:
+            kind = dict(zip(("adjacency", "protects"), min(relations), strict=True))
+        return PrivacyGuarantee.void(*(reasons or [several]), **kind)
+    return totals(stated)[0] if stated else None
+
+
+def _steps(model: Pipeline) -> Iterator[tuple[str, Any]]:
+    for name, step in model.steps:
+        if step is None or step == "passthrough":
+            continue
+        if isinstance(step, Pipeline):
+            yield from _steps(step)
+        else:
+            yield name, step
+
+
+def _learns(step: Any) -> bool:
+    """Whether fitting a step of others takes more from the rows than their form."""
+    if isinstance(step, ColumnTransformer):
+        chosen = [(inner, columns) for _, inner, columns in step.transformers]
+        inside = [inner for inner, _ in chosen if not isinstance(inner, str)]
+        return any(callable(columns) for _, columns in chosen) or any(map(_learns, inside))
+    if isinstance(step, FeatureUnion):
+        return any(_learns(inner) for _, inner in step.transformer_list if inner != "passthrough")
+    if isinstance(step, Pipeline):
+        return any(_learns(inner) for _, inner in _steps(step))
+    return charges_privacy(step) or learns_from_rows(step)

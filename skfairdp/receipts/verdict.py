@@ -1,0 +1,112 @@
+"""Whether noise drowns what a fit could learn, from its plan alone.
+
+Over all steps, the noise that is added to a sum grows like a random walk, and the sum itself at
+most like the number of steps. Their quotient, with every record pulling the same way, is the best
+case; ``docs/theory/quotes.md`` derives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from skfairdp.figures import significant_down, significant_up
+from skfairdp.privacy.plan import Plan
+
+# Noise over the largest possible signal: from the first on the noise is the longer of the two;
+# from the second on a signal of a tenth of the largest, as records rarely agree, is.
+TOO_SMALL, DOUBTFUL = 1.0, 0.1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the noise leaves of the largest possible signal.
+
+    Parameters
+    ----------
+    level : {"useful", "doubtful", "too small", "no noise"}
+        "too small": even where all records agree, the noise is longer than their sum.
+    ratio : float
+        Length of the noise over that of the largest possible signal, of the worst release.
+    release : str
+        Name of that release.
+    text : str
+        The same as a sentence.
+    """
+
+    level: str
+    ratio: float
+    release: str
+    text: str
+
+
+def verdict_on(plan: Plan, *, n_features: int | None = None, crowd: float | None = None) -> Verdict:
+    """Compare the noise of each release with its largest possible signal.
+
+    `n_features`: a gradient has at least one number for each, and one more; None: it has one.
+    `crowd`: records, or voters, behind a release whose plan does not know how many there are.
+    """
+    if plan.noiseless:
+        return Verdict("no noise", 0.0, "", "Nothing is protected, and nothing is lost to noise.")
+    ratios = noise_ratios(plan, n_features=n_features, crowd=crowd)
+    if not ratios:
+        return Verdict("useful", 0.0, "", "No release with noise depends on the number of records.")
+    (release, cell), ratio = max(ratios.items(), key=lambda item: item[1])
+    whom = "all records" if cell is None else f"all records of group {cell!r}"
+    least = significant_up(ratio, 2)
+    if ratio >= TOO_SMALL:
+        text = (
+            f"Too few records for a useful model: even if {whom} agreed in every step, the noise "
+            f"on {release!r} would be {significant_down(ratio, 2)} times as long as their sum. "
+            "Use more rows, a larger epsilon, larger batches, or fewer features or groups."
+        )
+        return Verdict("too small", ratio, release, text)
+    if ratio >= DOUBTFUL:
+        text = (
+            f"Doubtful: the noise on {release!r} is {least} of the longest sum that {whom} could "
+            "make by all agreeing, and records rarely agree on a tenth of it. Expect a weak model."
+        )
+        return Verdict("doubtful", ratio, release, text)
+    text = (
+        f"Enough records by this rule: the noise on {release!r} is at most {least} of the longest "
+        f"sum that {whom} could make."
+    )
+    return Verdict("useful", ratio, release, text)
+
+
+def noise_ratios(
+    plan: Plan, *, n_features: int | None = None, crowd: float | None = None
+) -> dict[tuple[str, Hashable | None], float]:
+    """Noise over the largest possible signal, of each release and cell."""
+    signals: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(plan.cells))
+    variances: dict[str, float] = defaultdict(float)
+    # Where it is private who is in which cell, a cell's share of the records says nothing.
+    several = len(plan.cells) > 1 and plan.adjacency != "change-attribute"
+    for segment in plan.segments:
+        for block in segment.blocks:
+            if segment.steps == 0 or block.noise_std == 0.0:
+                continue
+            d = 1 + (n_features or 0) if block.name == "gradient" else 1
+            known = sum(segment.expected_sizes) > 0.0
+            steps = segment.steps if known else 1  # each answer stands alone
+            if not known and crowd is None:
+                continue
+            variances[block.name] += steps * d * block.noise_std**2
+            sizes = segment.expected_sizes if known else [float(crowd or 0.0)]
+            for cell, (size, weight) in enumerate(zip(sizes, block.weights, strict=True)):
+                signals[block.name][cell] += steps * size * weight * block.max_norm
+    for released in plan.sums:
+        if released.scale > 0.0 and crowd is not None:
+            variances[released.name] += 2.0 * released.scale**2
+            share = crowd / len(plan.cells)
+            for cell, weight in enumerate(released.weights):
+                signals[released.name][cell] += share * weight * released.max_norm
+    found: dict[tuple[str, Hashable | None], float] = {}
+    for name, variance in variances.items():
+        own = signals[name] if several else [sum(signals[name])]
+        labels = plan.cells if several else (None,)
+        for label, signal in zip(labels, own, strict=True):
+            found[name, label] = math.inf if signal == 0.0 else math.sqrt(variance) / signal
+    return found
