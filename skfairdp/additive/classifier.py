@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.additive.design import Design, levels_of
 from skfairdp.assumptions import LEVELS
-from skfairdp.engine.nets import default_net
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
 from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters, fixed
@@ -118,6 +117,8 @@ class DPAdditiveClassifier(GradientClassifier):
     @property  # type: ignore[misc]
     def net(self) -> Any:
         """The linear net, as skorch has it."""
+        from skfairdp.engine.nets import default_net
+
         return default_net().set_params(module__hidden_sizes=(), lr=self.learning_rate)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:

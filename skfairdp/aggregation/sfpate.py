@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,13 +21,15 @@ from skfairdp.aggregation.query_rows import (
     VotingRun,
     queries_of,
 )
-from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.documentation import complete_docstrings
 from skfairdp.labels import positions
 from skfairdp.parameters import Choice
 from skfairdp.receipts import RowFacts
+
+if TYPE_CHECKING:
+    from skfairdp.aggregation.student import Student
 
 
 class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -213,6 +215,8 @@ class SFPATEClassifier(AggregatedClassifier):
         TypeError
             The learner that has to be fair takes no groups.
         """
+        from skfairdp.aggregation.student import takes_groups
+
         self._warn_of_another_fit()
         with self._all_or_nothing(), self._about(X, y, sensitive_features, person_ids):
             learner = getattr(self, self._fair)
@@ -275,6 +279,8 @@ class SFPATEClassifier(AggregatedClassifier):
         return GroupTeacher(teacher), X, targets, np.column_stack([queries.X, made_up])
 
     def _learn(self, run: VotingRun, answered: np.ndarray, answers: np.ndarray) -> Student:
+        from skfairdp.aggregation.student import train_student
+
         if self.variant == "fair_teachers":
             return super()._learn(run, answered, answers)
         assert run.queries.labels is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,6 @@ from skfairdp.aggregation.query_rows import (
     spent,
 )
 from skfairdp.aggregation.shards import assign_shards
-from skfairdp.aggregation.student import Student, default_student, train_student
-from skfairdp.aggregation.teachers.training import default_teacher, train_teachers, try_teacher
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
 from skfairdp.aggregation.voting_plan import check_settings, make_plan
 from skfairdp.base import PrivateClassifier
@@ -35,6 +33,9 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.receipts import Quote, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
+
+if TYPE_CHECKING:
+    from skfairdp.aggregation.student import Student
 
 
 class AggregatedClassifier(PrivateClassifier):
@@ -172,12 +173,16 @@ class AggregatedClassifier(PrivateClassifier):
 
     def _learn(self, run: VotingRun, answered: np.ndarray, answers: np.ndarray) -> Student:
         """Train the student on the answered queries, given by their positions."""
+        from skfairdp.aggregation.student import train_student
+
         return train_student(
             self.student, run.queries.X[answered], answers, len(run.rows.classes), seed=run.seed
         )
 
     def _train_on(self, rows: PrivateRows, queries: Queries) -> None:
         """Carry out the fit once rows and queries are checked."""
+        from skfairdp.aggregation.teachers.training import train_teachers, try_teacher
+
         persons, n_options = rows.persons, self._n_options(rows)
         n_records = len(rows.X) if persons is None else persons.count
         n = n_records if self.dataset_size is None else int(self.dataset_size)
@@ -317,4 +322,7 @@ class AggregatedClassifier(PrivateClassifier):
         return self.student_.probabilities(X)
 
     def _default_of(self, name: str) -> Any:
+        from skfairdp.aggregation.student import default_student
+        from skfairdp.aggregation.teachers.training import default_teacher
+
         return default_teacher() if name == "teacher" else default_student()

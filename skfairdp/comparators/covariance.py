@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS, get_notion
@@ -156,6 +155,8 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Compute the log-odds of the second class."""
+        from skfairdp.engine.exact_products import exact_matmul
+
         X = self._features(X).astype(np.float64)
         return exact_matmul(X, self.coef_[0]) + self.intercept_[0]
 

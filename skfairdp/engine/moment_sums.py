@@ -9,18 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from skfairdp.engine.moment_bounds import LARGEST_TARGET, QUADRATIC, l1_bounds, l2_bounds
 from skfairdp.engine.row_blocks import PairwiseSum, blocks
 from skfairdp.engine.sum_margins import row_capacity, sum_margin
 from skfairdp.persons import Persons
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan, Segment
-
-LARGEST_TARGET = 0.5
-"""Bound of |t_i| in the linear sum."""
-
-QUADRATIC = 0.125
-"""Factor of z z^T in the quadratic sum."""
 
 # Rows are cut to a ball that is smaller by this share, so that rounding in a record's own
 # norm and products cannot carry it over the bound that is charged; sums have a margin of theirs.
@@ -35,25 +30,6 @@ class Moments:
     linear: np.ndarray  # (m, d): noisy ``sum_i t_i z_i``: one row, or one for each cell
     # (m, d, d): noisy ``sum_i z_i z_i^T / 8``, symmetric; positive definite only by chance
     quadratic: np.ndarray
-
-
-def l2_bounds() -> tuple[float, float]:
-    """L2 norms that one record's linear and quadratic part cannot exceed.
-
-    Result: 1/2 and 1/8: for a row z in the unit ball, ``||t z|| <= 1/2`` and ``||z z^T||_F =
-    ||z||^2``.
-    """
-    return LARGEST_TARGET, QUADRATIC
-
-
-def l1_bounds(d: int) -> tuple[float, float]:
-    """L1 norms that one record's linear part, and its upper triangle, cannot exceed.
-
-    `d`: coordinates of a row in the unit L2 ball. Result: ``sqrt(d) / 2`` and ``(d + 1) / 16``,
-    because ``||z||_1 <= sqrt(d)`` and the sum over j <= l of ``|z_j z_l|`` is ``(||z||_1^2 +
-    ||z||_2^2) / 2``.
-    """
-    return LARGEST_TARGET * math.sqrt(d), QUADRATIC * (d + 1) / 2.0
 
 
 def moment_margin(weights: Sequence[float], expected: float, n_rows: int) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skfairdp.assumptions import PARITY_ROWS
-from skfairdp.engine.nets import PreparedNet
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.parameters import Kind
 from skfairdp.privacy.plan import Plan
+
+if TYPE_CHECKING:
+    from skfairdp.engine.nets import PreparedNet
 
 
 class DPSGDClassifier(GradientClassifier):

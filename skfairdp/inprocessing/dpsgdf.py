@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.parameters import POSITIVE, Number
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class DPSGDFClassifier(GroupedClassifier):

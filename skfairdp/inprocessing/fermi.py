@@ -13,23 +13,26 @@ one W for each label, and shares are those within the label.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from skfairdp.engine.objectives import Objective
-from skfairdp.engine.release import Rows, Statistic
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.inprocessing.rates.constraints import Floats
-from skfairdp.inprocessing.rates.objective import SoftCosts, soft_predictions
 from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.plan import CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from skfairdp.engine.objectives import Objective
+    from skfairdp.engine.release import Rows
+    from skfairdp.inprocessing.fermi_objective import ErmiObjective
+
 
 # A group below this share of the rows is weighted as if it had so much: its records'
 # gradients would be longer than any clip norm of use.
@@ -81,36 +84,6 @@ class DualMatrix:
     def _projected(self, W: Floats) -> Floats:
         norms = np.linalg.norm(W, axis=(1, 2), keepdims=True)
         return np.asarray(W * np.minimum(1.0, self._max_norm / norms.clip(1e-300)))
-
-
-class ErmiObjective(SoftCosts):
-    """Loss of a record plus ``weight * psi``, and the gradient of psi as a statistic.
-
-    Targets are the label and the cell of each record.
-    """
-
-    def __init__(
-        self, base: Objective, n_groups: int, n_strata: int, n_classes: int, weight: float
-    ) -> None:
-        super().__init__(base, base, (n_groups, n_strata, n_classes), 1.0)
-        self.shape = (n_groups, n_strata, n_classes)
-        self._weight = weight
-        size = n_strata * n_groups * n_classes
-        self._slopes = torch.zeros(n_groups * n_strata, size // n_classes, n_classes)
-        self.statistic = Statistic(size, self._dual_gradients)
-
-    def follow(self, dual: DualMatrix, like: Tensor) -> None:
-        """Take over the present W, in dtype and on the device of `like`."""
-        self.set_coefficients(self._weight * dual.coefficients(), like)
-        n_groups, n_strata, n_classes = self.shape
-        slopes = dual.slopes().reshape(n_groups * n_strata, -1, n_classes)
-        self._slopes = torch.from_numpy(slopes).to(like)
-
-    def _dual_gradients(self, output: Tensor, *targets: Tensor) -> Tensor:
-        """Derivative of every record's psi by W, shape (B, m)."""
-        soft = soft_predictions(output, self._kind, 1.0)
-        slopes = self._slopes.index_select(0, targets[1])
-        return (slopes * soft.unsqueeze(1)).flatten(1)
 
 
 class DPFermiClassifier(GroupedClassifier):
@@ -226,17 +199,23 @@ class DPFermiClassifier(GroupedClassifier):
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         assert groups is not None
         n_strata = len(classes) if self._by_label else 1
+        from skfairdp.inprocessing.fermi_objective import ErmiObjective
+
         return ErmiObjective(
             base, len(groups.labels), n_strata, len(classes), float(self.fairness_weight)
         )
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
+        import torch
+
         if self._by_label:
             return labels, label_cells(labels, groups, self.classes)
         assert groups is not None
         return labels, torch.from_numpy(groups).long().to(labels.device).clamp(min=0)
 
     def _train(self, run: Run) -> None:
+        from skfairdp.inprocessing.fermi_objective import ErmiObjective
+
         objective = run.objective
         assert isinstance(objective, ErmiObjective)
         weights, rate = run.prepared.flat.vector, float(self.dual_learning_rate)

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from itertools import chain
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import nn
 
 from skfairdp.certificate.fit_digests import bind_each
 from skfairdp.datasets.stored_rows import in_chunks, stored_rows
-from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.inference import link_of, outputs, probabilities
-from skfairdp.engine.inspection import (
-    refuse_rows_it_cannot_take,
-    refuse_unstable_rows,
-    refuse_wrong_outputs,
-)
-from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
-from skfairdp.engine.objectives import Objective, objective_for
-from skfairdp.engine.parameter_vector import copy_module, copy_parameters
-from skfairdp.engine.processes import Processes
-from skfairdp.engine.randomness import own_draws
-from skfairdp.engine.rehearsal import rehearse
-from skfairdp.engine.release import NoisyRelease
-from skfairdp.engine.training import Progress, schedule_factors
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier
 from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watched
@@ -36,6 +19,14 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.receipts import RowFacts
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from skfairdp.engine.nets import PreparedNet
+    from skfairdp.engine.objectives import Objective
+    from skfairdp.engine.processes import Processes
 
 
 class GradientClassifier(BudgetedClassifier):
@@ -168,6 +159,8 @@ class GradientClassifier(BudgetedClassifier):
         refuse_idle_optimizer(prepared)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        from skfairdp.engine.processes import Processes
+
         processes = Processes(self.distributed is not None)
         # Before they connect: who hangs up while others still do makes these fail otherwise.
         if processes.size > 1 and not self._in_parts:
@@ -179,6 +172,21 @@ class GradientClassifier(BudgetedClassifier):
             self._fit_rows(X, y, sensitive_features, processes)
 
     def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:
+        from skfairdp.engine.clipping.clippers import make_clipper
+        from skfairdp.engine.inference import link_of
+        from skfairdp.engine.inspection import (
+            refuse_rows_it_cannot_take,
+            refuse_unstable_rows,
+            refuse_wrong_outputs,
+        )
+        from skfairdp.engine.nets import as_tensor, prepare_net
+        from skfairdp.engine.objectives import objective_for
+        from skfairdp.engine.parameter_vector import copy_module, copy_parameters
+        from skfairdp.engine.randomness import own_draws
+        from skfairdp.engine.rehearsal import rehearse
+        from skfairdp.engine.release import NoisyRelease
+        from skfairdp.engine.training import Progress, schedule_factors
+
         check_parameters(self, self._parameters)
         self._check_settings()
         stored = stored_rows(X) if self._in_parts else None
@@ -277,6 +285,8 @@ class GradientClassifier(BudgetedClassifier):
 
     @in_chunks
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        from skfairdp.engine.inference import outputs, probabilities
+
         X = self._features(X)
         return probabilities(outputs(self.module_, X), self.link_)
 

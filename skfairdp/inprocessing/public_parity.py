@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
-from torch import Tensor, nn
 
-from skfairdp.engine.nets import PreparedNet, as_tensor
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.parameters import POSITIVE, Number, WithParameters, check_parameters
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from skfairdp.engine.nets import PreparedNet
 
 
 class PublicParity(WithParameters):
@@ -98,6 +101,11 @@ class PublicParity(WithParameters):
             A setting is out of range, the public rows have another shape or no numbers,
             or hold fewer than two groups.
         """
+        import torch
+        from torch import nn
+
+        from skfairdp.engine.nets import as_tensor
+
         check_parameters(self, self._parameters)
         X = check_array(
             self.X_public, dtype=[np.float64, np.float32], allow_nd=True, input_name="X_public"
@@ -139,6 +147,9 @@ def soft_gap(output: Tensor, member: Tensor, criterion: nn.Module, temperature: 
     `member` (n, n_groups): one-hot groups; every group has a row. `criterion`: says what the
     output means, under skorch's conventions.
     """
+    import torch
+    from torch import nn
+
     if type(criterion) is nn.BCEWithLogitsLoss:
         score = output.reshape(-1, 1)
         output = torch.cat([torch.zeros_like(score), score], dim=1)

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from skfairdp.assumptions import PROCESSES
 from skfairdp.certificate.fit_digests import bind_each
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.datasets.stored_rows import StoredRows
-from skfairdp.engine.nets import PreparedNet, as_tensor
-from skfairdp.engine.objectives import Objective
-from skfairdp.engine.processes import Processes
-from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.engine.training import Progress, run_segment
 from skfairdp.fairness.groups import Groups
 from skfairdp.persons import Persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from skfairdp.engine.nets import PreparedNet
+    from skfairdp.engine.objectives import Objective
+    from skfairdp.engine.processes import Processes
+    from skfairdp.engine.release import NoisyRelease, Rows
+    from skfairdp.engine.training import Progress
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Run:
         `options` are those of `skfairdp.engine.training.run_segment`. Result: whether all were
         done.
         """
+        from skfairdp.engine.training import run_segment
+
         optimizer = self.prepared.optimizer()
         options |= {"progress": self.progress, "learning_rate": self.learning_rates.__getitem__}
         return all(
@@ -55,6 +60,8 @@ class Run:
 
 def refuse_idle_optimizer(prepared: PreparedNet) -> None:
     """Refuse an optimizer that takes no step with a gradient alone; the weights stay."""
+    import torch
+
     vector = prepared.flat.vector
     before = vector.detach().clone()
     try:
@@ -72,6 +79,8 @@ def joined(
     model: Any, processes: Processes, X: Any, classes: np.ndarray, groups: Groups | None
 ) -> tuple[int, Groups | None]:
     """Agree on what is fitted; number of rows, and groups with theirs, of all processes."""
+    import torch
+
     parameters = {n: Recipe(v) for n, v in model.get_params(deep=False).items()}
     known = {
         "class": type(model),
@@ -96,6 +105,8 @@ def watched(
     epoch: int,
 ) -> PrivacyGuarantee | None:
     """Have weights compared each epoch, refuse rows that others hold too, and say so."""
+    import torch
+
     n = len(rows.X) if rows.stored is None else len(rows.stored)
     places = np.unique(np.linspace(0, n - 1, 64).astype(np.int64))
     taken = None if rows.stored is None else torch.from_numpy(rows.stored.take(places))
@@ -109,6 +120,8 @@ def watched(
 
 def label_cells(labels: torch.Tensor, groups: np.ndarray | None, classes: Any) -> torch.Tensor:
     """Cell ``group * n_labels + label`` of each row; rows of no group are never drawn: any."""
+    import torch
+
     assert groups is not None
     n_labels = int(labels.max()) + 1 if classes is None else len(classes)
     codes = torch.from_numpy(groups).long().to(labels.device)
@@ -124,6 +137,11 @@ def rows_of(
     persons: Persons | None,
 ) -> Rows:
     """Rows as the engine takes them; those of no cell, and of no label, contribute nothing."""
+    import torch
+
+    from skfairdp.engine.nets import as_tensor
+    from skfairdp.engine.release import Rows
+
     stored = X if isinstance(X, StoredRows) else None
     tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
     target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,16 +27,13 @@ from skfairdp.postprocessing.group_models import (
     refuse_unfit,
 )
 from skfairdp.postprocessing.passing_groups import fit_parameters
-from skfairdp.postprocessing.smooth_models import (
-    LinearScore,
-    SmoothModel,
-    refuse_unreadable,
-    smooth_model,
-)
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import row_uniforms
 from skfairdp.receipts import Quote, RowFacts
 from skfairdp.receipts.quoting import inner_quote
+
+if TYPE_CHECKING:
+    from skfairdp.postprocessing.smooth_models import SmoothModel
 
 
 class SmoothedClassifier(PrivateClassifier):
@@ -164,7 +161,10 @@ class SmoothedClassifier(PrivateClassifier):
     key_: bytes = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        from skfairdp.postprocessing.smooth_models import refuse_unreadable
+
         check_parameters(self, self._parameters)
+        refuse_unreadable(self.estimator)
         self._check_settings()
         declared = getattr(self.estimator, "classes", None)
         checked, classes, codes = self._rows_of_fit(X, y, declared)
@@ -190,6 +190,8 @@ class SmoothedClassifier(PrivateClassifier):
         return getattr(self.estimator, "net", None) is not None
 
     def _fit_together(self, X: Any, y: Any, sensitive_features: Any, n: int) -> None:
+        from skfairdp.postprocessing.smooth_models import smooth_model
+
         inner = clone(self.estimator)
         given: dict[str, Any] = {}
         names = None
@@ -218,7 +220,6 @@ class SmoothedClassifier(PrivateClassifier):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        refuse_unreadable(self.estimator)
         if self.training == "per_group":
             refuse_unfit(self.estimator, sizes_declared=self.group_sizes is not None)
         elif self.group_sizes is not None:
@@ -229,6 +230,8 @@ class SmoothedClassifier(PrivateClassifier):
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
     ) -> None:
+        from skfairdp.postprocessing.smooth_models import LinearScore, smooth_model
+
         labels, parts = group_parts(self, X, codes, sensitive_features, seed)
         known = self.group_sizes is not None
         stated = parallel_privacy(parts, labels, classes_declared=declared, groups_declared=known)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.utils import Tags
-from skorch import NeuralNet
 
 from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS
@@ -28,13 +27,14 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.receipts import Quote, RowFacts
-from skfairdp.representation.fair_codes import codes_quote, fit_codes
 from skfairdp.representation.forward import ReleasesThroughNetworks, without_ids
-from skfairdp.representation.networks import representation_net
+from skfairdp.representation.planning import RAW, codes_quote, fitting_quote, randomizer_of
 from skfairdp.representation.randomizers import ResponseRandomizer
-from skfairdp.representation.training import RAW, fit_networks, fitting_quote, randomizer_of
 from skfairdp.rows import check_rows
 from skfairdp.scikit_learn import ClassNamePrefixFeaturesOutMixin
+
+if TYPE_CHECKING:
+    from skorch import NeuralNet
 
 
 class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetworks):
@@ -276,9 +276,14 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     training_privacy_: PrivacyGuarantee | None = field(init=False)
 
     def _default_of(self, name: str) -> NeuralNet:
+        from skfairdp.representation.networks import representation_net
+
         return representation_net()
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        from skfairdp.representation.fair_codes import fit_codes
+        from skfairdp.representation.training import fit_networks
+
         check_parameters(self, self._parameters)
         X, _ = without_ids(X, self.id_column)
         images, declared = self.net is not None, self.classes is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -16,12 +15,10 @@ from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.receipts import Quote, RowFacts
-from skfairdp.receipts.quoting import priced
+from skfairdp.representation.planning import RAW, path_of
 from skfairdp.representation.randomizers import ResponseRandomizer
-from skfairdp.representation.training import RAW, refuse_mixing_encoder, resolved_epochs
+from skfairdp.representation.training import refuse_mixing_encoder
 
-_FAR = 1e6  # a norm that no gradient of a row reaches
 _INSIDE = 1.0 - 1e-12
 
 
@@ -47,34 +44,6 @@ class PathCodes(nn.Module):
     def predict_utility(self, z: Tensor) -> Tensor:
         """Logits of the two classes for code words, shape (B, 2)."""
         return torch.log(torch.cat([1.0 - z, 1.0 + z], dim=1))
-
-
-def path_of(encoder: Any, seed: int) -> FairPathClassifier:
-    """The path, not fitted yet, whose score an encoder cuts."""
-    private = bool(encoder.train_privately)
-    return FairPathClassifier(
-        encoder.net,
-        notion=encoder.notion,
-        tolerance=encoder.tolerance,
-        epsilon=encoder.training_epsilon if private else math.inf,
-        delta=encoder.delta,
-        max_grad_norm=encoder.max_grad_norm if private else _FAR,
-        dataset_size=encoder.dataset_size if private else None,
-        batch_size=encoder.batch_size,
-        max_epochs=resolved_epochs(encoder),
-        classes=encoder.classes,
-        random_state=seed,
-        reproducible_noise=encoder.reproducible_noise,
-        progress=encoder.progress,
-    )
-
-
-def codes_quote(encoder: Any, facts: RowFacts) -> Quote:
-    """Price the training of fair codes."""
-    if not encoder.train_privately:
-        void = PrivacyGuarantee.void(RAW)
-        return Quote(type(encoder).__name__, facts, void, charge=void)
-    return priced(path_of(encoder, 0), facts)
 
 
 def fit_codes(

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import field
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
 
 from skfairdp.certificate.digest import state_digest
 from skfairdp.documentation import completed_by
-from skfairdp.engine.inference import in_blocks, outputs, outputs_by_row, probabilities
-from skfairdp.engine.nets import as_tensor
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.representation.objective import ColumnsLikelihood, ColumnTypes
 from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
-from skfairdp.representation.training import Encoder, encoder_of
 from skfairdp.rows import check_features
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from skfairdp.representation.objective import ColumnTypes
+
 
 _ROUTED = ("ids", "sensitive_features")
 
@@ -55,6 +55,11 @@ def without_ids(X: Any, id_column: Hashable | None) -> tuple[Any, Any]:
 
 def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
     """Encode rows as if each were alone, so that no net, whatever it does, can mix them."""
+    import torch
+
+    from skfairdp.engine.inference import outputs_by_row
+    from skfairdp.representation.training import Encoder
+
     encoder = Encoder(module)
     try:
         return outputs_by_row(encoder, rows)
@@ -92,6 +97,12 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         number of rows each time, filled up with zeros: a row is then encoded to the very same
         numbers whatever rows are beside it, and with ids released alike.
         """
+        import torch
+
+        from skfairdp.engine.inference import in_blocks, outputs
+        from skfairdp.engine.nets import as_tensor
+        from skfairdp.representation.training import Encoder, encoder_of
+
         encoder = encoder_of(self.module_)
         if isinstance(encoder, Encoder):
             with torch.inference_mode():
@@ -159,6 +170,11 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         ndarray of float64, shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
+        import torch
+
+        from skfairdp.engine.inference import in_blocks, probabilities
+        from skfairdp.engine.nets import as_tensor
+
         with torch.inference_mode():
             table = as_tensor(self._embedded(Z), self.module_)
             logits = in_blocks(self.module_.predict_utility, table)  # type: ignore[arg-type]
@@ -226,6 +242,12 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         UnknownGroupError
             A group was not there at fit.
         """
+        import torch
+
+        from skfairdp.engine.inference import in_blocks
+        from skfairdp.engine.nets import as_tensor
+        from skfairdp.representation.objective import ColumnsLikelihood
+
         embedded = self._embedded(Z)
         if self.column_types_ is None:
             raise ValueError("Fair codes cannot rebuild rows: no decoder was trained for that.")

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor, nn
 
-from skfairdp.assumptions import of_training, seed_known
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.linear_stacks import linear_stack
@@ -26,13 +25,10 @@ from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.fairness.groups import Groups, groups_of_records
 from skfairdp.labels import encode_labels
-from skfairdp.privacy.accounting.calibration import noise_multiplier_for
-from skfairdp.privacy.accounting.plan_cost import guarantee
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import Sizes, check_delta, expected_batch_size
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.privacy.sizes import expected_batch_size
+from skfairdp.receipts import RowFacts
 from skfairdp.representation.networks import RepresentationModule, representation_net
 from skfairdp.representation.objective import (
     ColumnTypes,
@@ -40,9 +36,8 @@ from skfairdp.representation.objective import (
     ResponseChannel,
     VariationalLoss,
 )
+from skfairdp.representation.planning import fitting_quote, randomizer_of, resolved_epochs
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
-
-RAW = "the encoder's weights were learned from them without noise"
 
 
 @dataclass(frozen=True)
@@ -174,67 +169,6 @@ def descend_privately(
     with OwnDraws(noise.masks):
         run_segment(segment, release, prepared.optimizer(), progress=progress, learning_rate=rates)
     release.meter.finish()
-
-
-def resolved_epochs(encoder: Any) -> int:
-    if encoder.max_epochs == "auto":
-        return 100 if encoder.train_privately or encoder.objective == "fair_codes" else 25
-    return int(encoder.max_epochs)
-
-
-def training_plan(encoder: Any, n: int) -> Plan:
-    """Calibrate the noise of private training; `n` is public where no size is declared."""
-    sizes = Sizes.of_all(n, encoder.dataset_size)
-    delta = float(encoder.delta)
-    check_delta(delta, sizes.total)
-
-    size, clip = expected_batch_size(encoder.batch_size, sizes.total), float(encoder.max_grad_norm)
-
-    def plan(noise_multiplier: float) -> Plan:
-        gradient = ("gradient", clip, noise_multiplier * clip)
-        return sizes.plan(sizes.batches(resolved_epochs(encoder), size, gradient), delta=delta)
-
-    return plan(noise_multiplier_for(float(encoder.training_epsilon), delta, plan))
-
-
-def training_promise(
-    encoder: Any, plan: Plan | None, noise: NoiseSource, *, groups: bool
-) -> PrivacyGuarantee:
-    """State what training promises to the training rows: void where that is nothing.
-
-    `groups`: whether there are groups; their set is taken from the rows.
-    """
-    protects = encoder._unit
-    if plan is None:
-        return PrivacyGuarantee.void(RAW)
-    if noise.reproducible:
-        return PrivacyGuarantee.void(seed_known(), protects=protects)
-    return guarantee(
-        plan,
-        protects=protects,
-        assumptions=of_training(
-            noise_text(noise),
-            labels=encoder.classes is not None,
-            groups=False if groups else None,
-            what="rows reach the networks",
-            persons=protects == "person",
-        ),
-    )
-
-
-def randomizer_of(encoder: Any) -> LaplaceRandomizer | ResponseRandomizer:
-    """What an encoder's releases go through, by its settings."""
-    epsilon, d = float(encoder.epsilon), encoder.n_components
-    if encoder.noise == "laplace":
-        return LaplaceRandomizer(epsilon, d, float(encoder.bound))
-    return ResponseRandomizer(epsilon, d, encoder.n_values)
-
-
-def fitting_quote(encoder: Any, facts: RowFacts, noise: NoiseSource) -> Quote:
-    """Price the training of an encoder's networks."""
-    plan = training_plan(encoder, facts.n) if encoder.train_privately else None
-    stated = training_promise(encoder, plan, noise, groups=facts.groups is not None)
-    return Quote(type(encoder).__name__, facts, stated, plan, charge=stated)
 
 
 def fit_networks(

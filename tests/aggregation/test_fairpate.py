@@ -135,7 +135,7 @@ def test_a_bad_gate_is_refused_before_anything_is_spent(monkeypatch) -> None:
     def trained(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("teachers were trained")
 
-    monkeypatch.setattr("skfairdp.aggregation.vote_classifier.train_teachers", trained)
+    monkeypatch.setattr("skfairdp.aggregation.teachers.training.train_teachers", trained)
     with pytest.raises(ValueError, match="cold_start"):
         fitted(tolerance=0.01, cold_start=5)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -89,3 +91,50 @@ def test_a_broken_quote_is_noticed(tmp_path: Any) -> None:
     model.fit(X, y, sensitive_features=groups)
     assert quoted.charge != model.ledger.entries()[0].guarantee
     assert quoted.plan != model.plan_
+
+
+WITHOUT_TORCH = """
+import sys
+import numpy as np
+import skfairdp
+estimators = [
+    value
+    for name in skfairdp.__all__
+    if name not in {"fit_many", "default_net"}
+    and isinstance(value := getattr(skfairdp, name), type)
+    and hasattr(value, "quote")
+]
+facts = {"groups": {"f": 9_000, "m": 21_000}, "n_features": 5, "n_public": 2_000}
+given = {
+    "AbstainingClassifier": [skfairdp.DPSGDClassifier()],
+    "PrivateThinningClassifier": [skfairdp.DPSGDClassifier()],
+    "SmoothedClassifier": [skfairdp.FunctionalMechanismClassifier((-4, 4))],
+    "PrivateFairEncoder": [],
+}
+for kind in estimators:
+    quoted = kind(*given.get(kind.__name__, [])).quote(**facts)
+    print(kind.__name__, len(str(quoted)))
+found = {"torch", "skorch"} & set(sys.modules)
+assert not found, found
+"""
+
+
+@pytest.mark.slow
+def test_every_estimator_is_quoted_without_torch() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT_TORCH],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert len(ran.stdout.splitlines()) == len({type(model) for _, model in EVERY.values()})
+
+
+def test_one_estimator_is_quoted_without_torch() -> None:
+    code = (
+        "import sys, skfairdp; "
+        "skfairdp.DPSGDClassifier(noise_multiplier=1.0, epsilon=None).quote(n_rows=3000); "
+        "sys.exit(bool({'torch', 'skorch'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

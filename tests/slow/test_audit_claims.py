@@ -33,9 +33,9 @@ from skfairdp.audit import (
     orthogonal_canaries,
 )
 from skfairdp.base import PrivateEstimator
+from skfairdp.engine import rehearsal
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.modules import MLP
-from skfairdp.inprocessing import gradient
 from skfairdp.privacy.noise import NoiseSource
 
 pytestmark = pytest.mark.slow
@@ -188,7 +188,7 @@ def norm_doubled(monkeypatch):
 @pytest.fixture
 def scores_alone(monkeypatch):
     """Leave out what no score depends on: the rehearsal and the binding, half of the time."""
-    monkeypatch.setattr(gradient, "rehearse", lambda *args: None)
+    monkeypatch.setattr(rehearsal, "rehearse", lambda *args: None)
     monkeypatch.setattr(PrivateEstimator, "_bind", lambda *_: None)
 
 

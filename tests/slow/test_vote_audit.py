@@ -17,7 +17,7 @@ from scipy.stats import binomtest, norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skfairdp import PATEClassifier
-from skfairdp.aggregation import vote_classifier as aggregated
+from skfairdp.aggregation.teachers import training as teaching
 from skfairdp.audit import AuditResult, Canaries, audit_many_runs
 from skfairdp.privacy.noise import NoiseSource
 
@@ -100,7 +100,7 @@ def audit(kind: str, error: float) -> AuditResult:
 @pytest.fixture(autouse=True)
 def votes_alone(monkeypatch):
     """Leave out what no vote depends on: the trial on public rows, the binding."""
-    monkeypatch.setattr(aggregated, "try_teacher", lambda *args, **kwargs: None)
+    monkeypatch.setattr(teaching, "try_teacher", lambda *args, **kwargs: None)
     monkeypatch.setattr(PATEClassifier, "_bind", lambda *_: None)
 
 

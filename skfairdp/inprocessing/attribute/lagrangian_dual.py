@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from skfairdp.assumptions import DECLINING
-from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.objective import LossOrRates
 from skfairdp.inprocessing.rates.training import (
     BlockLagrangian,
     ConstrainedClassifier,
@@ -29,6 +25,12 @@ from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number, fixed
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from skfairdp.engine.objectives import Objective
+
 
 _RELATION = "change-attribute"
 GRADIENT, TABLE = "gradients of rates", "table of predictions"
@@ -193,6 +195,8 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         return sizes.plan(first, *noisy, delta=self.delta)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
+        from skfairdp.inprocessing.rates.objective import LossOrRates
+
         assert groups is not None
         constraints = RateConstraints(
             self.notion, list(classes), len(groups.labels), self.tolerance, against="population"
@@ -211,6 +215,10 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         return expected_batch_size(self.loss_batch_size, n)
 
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
+        from skfairdp.engine.clipping.clippers import make_clipper
+        from skfairdp.engine.objectives import objective_for
+        from skfairdp.inprocessing.rates.objective import LossOrRates
+
         dual = DualAscent(
             constraints.tolerances,
             rate=float(self.dual_rate),
@@ -233,6 +241,8 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     def _release(
         self, run: Run, segment: Segment, lagrangian: Lagrangian
     ) -> tuple[Tensor, Tensor | None]:
+        from skfairdp.inprocessing.rates.objective import LossOrRates
+
         assert isinstance(lagrangian, BlockLagrangian)
         assert isinstance(run.objective, LossOrRates)
         release, table = run.release, run.objective.statistic

@@ -191,6 +191,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         return LogisticRegression(solver="newton-cholesky")
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+
         check_parameters(self, self._parameters)
         base = self._base()
         X, y = check_rows(self, X, y)
@@ -336,6 +337,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         return np.asarray(self.classes_[positive.astype(np.int64)])
 
     def _scores(self, X: NDArray, sensitive_features: Any) -> NDArray[np.float64]:
+
         scores = positive_votes(self.predictors_, self.weights_, X)
         if self.decision_rates_ is None or self.response_ is None:
             return scores

@@ -17,7 +17,6 @@ from fairlearn.reductions import (
 )
 from numpy.typing import NDArray
 
-from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.inprocessing.attribute.group_estimates import attenuated_bound
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 
@@ -74,5 +73,7 @@ def positive_votes(
     predictors: list[Any], weights: NDArray[np.float64], X: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Probability of a positive prediction."""
+    from skfairdp.engine.exact_products import exact_matmul
+
     votes = np.stack([np.asarray(p.predict(X), dtype=np.float64) for p in predictors], axis=1)
     return exact_matmul(votes, weights).clip(0.0, 1.0)

@@ -5,26 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from skfairdp.engine.nets import PreparedNet, default_net
-from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.fair_path.points import OPEN, PathClassifier
-from skfairdp.inprocessing.fair_path.public_scores import (
-    Beside,
-    learn_in_public,
-    plan_in_public,
-    refuse_other_heads,
-)
-from skfairdp.inprocessing.fair_path.scores import Chances, ScoresObjective
-from skfairdp.inprocessing.fair_path.tables import Tables, plan_tables
+from skfairdp.inprocessing.fair_path.tables import Tables, plan_in_public, plan_tables
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import compared_groups
 from skfairdp.inprocessing.rates.training import TailAverage
@@ -32,6 +21,12 @@ from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from skfairdp.engine.nets import PreparedNet
+    from skfairdp.engine.objectives import Objective
 
 
 class FairPathClassifier(PathClassifier):
@@ -183,6 +178,9 @@ class FairPathClassifier(PathClassifier):
         return ATTRIBUTE if self._of_attribute else super()._unit
 
     def _default_of(self, name: str) -> Any:
+        from skfairdp.engine.nets import default_net
+        from skfairdp.inprocessing.fair_path.public_scores import Beside
+
         if self._of_attribute:
             return default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.001)
         return default_net().set_params(module__hidden_sizes=(), lr=0.02)
@@ -196,6 +194,10 @@ class FairPathClassifier(PathClassifier):
             )
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
+        from torch import nn
+
+        from skfairdp.inprocessing.fair_path.public_scores import refuse_other_heads
+
         criterion = prepared.criterion
         weighted = [getattr(criterion, n, None) is not None for n in ("weight", "pos_weight")]
         if type(criterion) is not nn.BCEWithLogitsLoss or any(weighted):
@@ -244,14 +246,21 @@ class FairPathClassifier(PathClassifier):
         return sizes.plan(*first, *tables, delta=self.delta, exact_noise=self.exact_noise)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
+        from skfairdp.inprocessing.fair_path.scores import ScoresObjective
+
         return ScoresObjective(self._rates, self._n_groups)
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
+        import torch
+
         assert groups is not None
         # Rows of no group are never drawn; any code will do.
         return labels, torch.from_numpy(groups).to(labels).clamp(min=0)
 
     def _train(self, run: Run) -> None:
+        from skfairdp.inprocessing.fair_path.public_scores import learn_in_public
+        from skfairdp.inprocessing.fair_path.scores import Chances
+
         training, *_ = run.plan.segments
         first = training.steps - int(self.averaged_share * training.steps)
         average = TailAverage(run.prepared.flat.vector, first)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skfairdp.inprocessing.fair_path.scores import Rates
+from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.rates.constraints import Floats
 
 Codes = NDArray[np.int64]

@@ -17,12 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.certificate import Certificate, certify
 from skfairdp.datasets.stored_rows import in_chunks
 from skfairdp.documentation import completed_by
-from skfairdp.engine.inference import outputs
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.figures import significant_up
+from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.display import FairPathDisplay
 from skfairdp.inprocessing.fair_path.path import ReleasedPath, decisions
-from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores
 from skfairdp.inprocessing.fair_path.tables import planned
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.rates.constraints import Floats
@@ -245,5 +244,8 @@ class PathClassifier(GradientClassifier):
         return alike[-1][1].copy()
 
     def _scored(self, X: np.ndarray) -> np.ndarray:
+        from skfairdp.engine.inference import outputs
+        from skfairdp.inprocessing.fair_path.scores import Chances, Scores
+
         chances = Chances(self.module_, self._rates, len(self.direction_))
         return outputs(Scores(chances, self.direction_), X)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -25,21 +24,11 @@ from skfairdp.engine.parameter_vector import copy_module
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import Statistic
-from skfairdp.inprocessing.fair_path.scores import Rates, within
+from skfairdp.inprocessing.fair_path.compared_rates import Rates
+from skfairdp.inprocessing.fair_path.scores import within
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.inprocessing.rates.training import TailAverage
-from skfairdp.privacy.plan import Segment
-from skfairdp.privacy.sizes import Sizes
-
-
-def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> list[Segment]:
-    """Plan steps that release nothing, and one table of sums with noise."""
-    table = sizes.whole(("features by group", 1.0, multiplier))
-    # Without noise smaller batches are better. More steps would learn labels by heart: gaps would
-    # then be smaller among these rows than among new ones.
-    batch = (max(size // 4, 1) / len(sizes.cells),) * len(sizes.cells)
-    return [replace(table, steps=2 * steps, expected_sizes=batch, blocks=()), table]
 
 
 def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage) -> PublicFeatures:

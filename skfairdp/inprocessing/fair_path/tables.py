@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skfairdp.engine.inference import outputs_by_row
-from skfairdp.engine.public_features import PublicFeatures
-from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.path import AROUND_ONE, MULTIPLIERS, SIDE, Codes, flips
-from skfairdp.inprocessing.fair_path.scores import Chances, Rates
 from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
 from skfairdp.inprocessing.rates.training import Lagrangian, ScaledAscent
 from skfairdp.privacy.mechanisms.prefix_sums import prefix_norm
 from skfairdp.privacy.plan import GRID_FAILURE, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
+
+if TYPE_CHECKING:
+    from skfairdp.engine.public_features import PublicFeatures
+    from skfairdp.engine.release import NoisyRelease, Rows
+    from skfairdp.inprocessing.fair_path.scores import Chances
+
 
 Signed = tuple[Codes, Codes]
 
@@ -47,6 +51,15 @@ def plan_tables(
         failure = GRID_FAILURE if noise > 0.0 else 0.0
         segments.append(sizes.whole((name, norm, noise), steps=steps, failure=failure))
     return segments
+
+
+def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> list[Segment]:
+    """Plan steps that release nothing, and one table of sums with noise."""
+    table = sizes.whole(("features by group", 1.0, multiplier))
+    # Without noise smaller batches are better. More steps would learn labels by heart: gaps would
+    # then be smaller among these rows than among new ones.
+    batch = (max(size // 4, 1) / len(sizes.cells),) * len(sizes.cells)
+    return [replace(table, steps=2 * steps, expected_sizes=batch, blocks=()), table]
 
 
 @dataclass(eq=False, repr=False)
@@ -145,6 +158,8 @@ class Tables:
 
     def _frozen(self, rows: Rows) -> Floats:
         """Chances of the rows, which stay as they are: kept, here alone, of rows in memory."""
+        from skfairdp.engine.inference import outputs_by_row
+
         if self._known is None or rows.stored is not None:
             self._known = outputs_by_row(self.chances, rows.X).cpu().numpy()
         return self._known

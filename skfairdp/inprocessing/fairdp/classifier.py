@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from skfairdp.engine.inspection import find_head
-from skfairdp.engine.nets import PreparedNet
-from skfairdp.engine.training import run_segment
 from skfairdp.fairness.bounds.head_noise import (
     THEOREM2_NOTIONS,
     GroupUpdate,
@@ -17,7 +14,6 @@ from skfairdp.fairness.bounds.head_noise import (
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.inprocessing.fairdp.checks import GapStop, check_head
 from skfairdp.inprocessing.fairdp.head_ensembles import EnsembleClassifier, logit
 from skfairdp.inprocessing.fairdp.plan import fairdp_plan
 from skfairdp.inprocessing.gradient import NONE, Run
@@ -25,6 +21,9 @@ from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.parameters import COUNT, MAPPING, NOISE_MULTIPLIER, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes
+
+if TYPE_CHECKING:
+    from skfairdp.engine.nets import PreparedNet
 
 
 class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
@@ -171,12 +170,19 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         return fairdp_plan(self, sizes, noise_multiplier, counts)
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
+        from skfairdp.engine.inspection import find_head
+        from skfairdp.inprocessing.fairdp.checks import check_head
+
         super()._check_net(prepared, plan, row_shape)
         check_head(prepared.module, find_head(prepared.module, self.head)[1], row_shape)
         if plan.counts and len(plan.cells) < 2:
             raise ValueError("'stop_tolerance' needs sensitive_features with at least two groups.")
 
     def _train(self, run: Run) -> None:
+        from skfairdp.engine.inspection import find_head
+        from skfairdp.engine.training import run_segment
+        from skfairdp.inprocessing.fairdp.checks import GapStop
+
         prepared = run.prepared
         name, _ = find_head(prepared.module, self.head)
         where = prepared.flat.positions(name) if name else slice(0, len(prepared.flat.vector))

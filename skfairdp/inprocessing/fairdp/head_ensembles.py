@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
-from torch import nn
 
 from skfairdp.datasets.stored_rows import in_chunks
-from skfairdp.engine.exact_products import exact_matmul
-from skfairdp.engine.inference import features_and_output
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.parameters import NONE, POSITIVE, PROBABILITY, Choice
 from skfairdp.privacy.streams import row_uniforms
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def logit(probability: float) -> float:
@@ -98,15 +98,21 @@ class EnsembleClassifier(GradientClassifier):
         return self.predict_proba(X)[:, 1] if drawn else None
 
     def _head(self) -> nn.Linear:
+        from torch import nn
+
         head = dict(self.module_.named_modules())[self.head_name_]
         assert isinstance(head, nn.Linear)
         return head
 
     def _embed(self, X: np.ndarray) -> np.ndarray:
+        from skfairdp.engine.inference import features_and_output
+
         return features_and_output(self.module_, self._head(), X)[0]
 
     def _scores(self, features: np.ndarray) -> np.ndarray:
         """Score of every head, (n, n_heads), from features (n, d); a head may end in a bias."""
+        from skfairdp.engine.exact_products import exact_matmul
+
         d = features.shape[1]
         scores = exact_matmul(features, self.heads_[:, :d].T)
         return scores + self.heads_[:, d:].sum(axis=1)

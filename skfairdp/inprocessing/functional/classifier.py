@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE
-from skfairdp.engine.exact_products import exact_matmul
-from skfairdp.engine.moment_sums import (
-    Moments,
-    MomentSums,
-    l1_bounds,
-    l2_bounds,
-    moment_margin,
-)
+from skfairdp.engine.moment_bounds import l1_bounds, l2_bounds
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
 from skfairdp.inprocessing.grouped import SizedByGroup
@@ -27,6 +20,9 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan
 from skfairdp.privacy.sizes import Sizes
 from skfairdp.receipts import RowFacts
+
+if TYPE_CHECKING:
+    from skfairdp.engine.moment_sums import Moments
 
 
 class FunctionalMechanismClassifier(SizedByGroup):
@@ -140,6 +136,8 @@ class FunctionalMechanismClassifier(SizedByGroup):
     theta_: np.ndarray = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
+
         check_parameters(self, self._parameters)
         self._check_settings()
         X, classes, labels = self._rows_of_fit(X, y, self.classes)
@@ -249,6 +247,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
         Their shares are of epsilon for "laplace", of the squared inverse multiplier for
         "gaussian". The published bound has one scale for both.
         """
+
         n_cells, names = len(sizes.counts), ("linear", "quadratic")
         weights = (1.0,) * n_cells if self._each_cell else cell_weights(sizes)
         shares = 1.0 - float(self.quadratic_share), float(self.quadratic_share)
@@ -280,6 +279,8 @@ class FunctionalMechanismClassifier(SizedByGroup):
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the logit of the second class, for rows clipped to the declared bounds."""
+        from skfairdp.engine.exact_products import exact_matmul
+
         X = self._features(X)  # first: refuses where nothing is fitted
         return exact_matmul(self.rows_.transform(X), self.theta_)
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints, compared_groups
-from skfairdp.inprocessing.rates.objective import CostObjective
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian, ScaledAscent
 from skfairdp.inprocessing.run import label_cells
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from skfairdp.engine.objectives import Objective
 
 
 class RateConstrainedClassifier(ConstrainedClassifier):
@@ -125,6 +127,8 @@ default="linear"
         return self._plan_sums(sizes, ("gradient", clip, of_gradient), of_histogram)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
+        from skfairdp.inprocessing.rates.objective import CostObjective
+
         assert groups is not None
         constraints = RateConstraints(
             self.notion, list(classes), len(groups.labels), self.tolerance

@@ -6,19 +6,21 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
 from skfairdp.inprocessing.rates.constraints import TINY, Floats, RateConstraints
-from skfairdp.inprocessing.rates.objective import ConstrainedObjective
 from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Kind, Number
 from skfairdp.privacy.plan import Segment
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from skfairdp.engine.public_features import PublicFeatures
+
 
 _SMALLEST_SCALE = 1e-3  # gaps below a tenth of a percent do not speed the multipliers up
 NOTION = Kind((str, Notion), "a notion or its name")
@@ -169,6 +171,8 @@ class TailAverage:
     """Mean of the weights, which are moved in place, from `first_step` on."""
 
     def __init__(self, vector: Tensor, first_step: int) -> None:
+        import torch
+
         self._vector = vector
         self._first = first_step
         self._count = 0
@@ -183,6 +187,8 @@ class TailAverage:
 
     def restore(self) -> None:
         """Put the mean in place of the last weights."""
+        import torch
+
         if self._count:
             with torch.no_grad():
                 self._vector.copy_(self._sum / self._count)
@@ -229,6 +235,8 @@ class ConstrainedClassifier(GradientClassifier):
         self, run: Run, segment: Segment, lagrangian: Lagrangian
     ) -> tuple[Tensor, Tensor | None]:
         """Release the gradient of a step, and its histogram unless there is none."""
+        from skfairdp.inprocessing.rates.objective import ConstrainedObjective
+
         assert isinstance(run.objective, ConstrainedObjective)
         return run.release.gradient_and_statistic(segment, run.objective.statistic)
 
@@ -237,6 +245,8 @@ class ConstrainedClassifier(GradientClassifier):
         """Set up the multipliers."""
 
     def _train(self, run: Run) -> None:
+        from skfairdp.inprocessing.rates.objective import ConstrainedObjective
+
         objective = run.objective
         assert isinstance(objective, ConstrainedObjective)
         lagrangian = self._lagrangian(run, objective.constraints)
