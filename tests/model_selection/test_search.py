@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -63,7 +63,7 @@ def kept_beyond_the_winner(search: PrivateSearchCV) -> set[str]:
 class Recorded(DPSGDClassifier):
     """DP-SGD that shows the test every fit."""
 
-    fits: list[DPSGDClassifier] = []
+    fits: ClassVar[list[DPSGDClassifier]] = []
 
     def fit(self, X, y, *, sensitive_features=None):
         super().fit(X, y, sensitive_features=sensitive_features)
