@@ -20,7 +20,6 @@ import numpy as np
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
-from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.plan import CountRelease, Plan, Segment
@@ -37,53 +36,6 @@ if TYPE_CHECKING:
 # A group below this share of the rows is weighted as if it had so much: its records'
 # gradients would be longer than any clip norm of use.
 SMALLEST_SHARE = 0.01
-
-
-class DualMatrix:
-    """W, and what follows from it for records of each cell.
-
-    Cells are (group, stratum) pairs, position ``group * n_strata + stratum``; without
-    labels there is one stratum. W starts where a prediction that does not depend on the
-    group has it: ``sqrt(P_r)`` in every column, which makes psi zero.
-
-    `shares` (n_groups, n_strata): public or released, of each group in each stratum. `max_norm`:
-    largest Frobenius norm of the W of a stratum. `W` (n_strata, n_groups, n_classes).
-    """
-
-    def __init__(self, shares: Floats, n_classes: int, max_norm: float) -> None:
-        self._scales = 1.0 / np.sqrt(shares)
-        self._max_norm = max_norm
-        start = np.repeat(np.sqrt(shares).T[:, :, None], n_classes, axis=2)
-        self.W = self._projected(start)
-
-    def coefficients(self) -> Floats:
-        """Cost of a unit of soft prediction, shape (n_groups, n_strata, n_classes).
-
-        psi of a record of the cell is their product with its soft predictions, minus 1.
-        """
-        own = 2.0 * self.W.transpose(1, 0, 2) * self._scales[:, :, None]
-        return np.asarray(own - (self.W**2).sum(axis=1)[None])
-
-    def slopes(self) -> Floats:
-        """Derivative of psi by W per unit of soft prediction, (n_groups, n_strata, *W.shape).
-
-        A record's derivative by ``W[y, r, j]`` is the entry of its cell times its soft
-        prediction of j.
-        """
-        n_strata, n_groups, n_classes = self.W.shape
-        slopes = np.zeros((n_groups, n_strata, n_strata, n_groups, n_classes))
-        group, stratum = np.ogrid[:n_groups, :n_strata]
-        slopes[group, stratum, stratum] = -2.0 * self.W
-        slopes[group, stratum, stratum, group] += 2.0 * self._scales[:, :, None]
-        return slopes
-
-    def ascend(self, gradient: Floats, rate: float) -> None:
-        """Move W along a released gradient, flat, then back into its ball."""
-        self.W = self._projected(self.W + rate * gradient.reshape(self.W.shape))
-
-    def _projected(self, W: Floats) -> Floats:
-        norms = np.linalg.norm(W, axis=(1, 2), keepdims=True)
-        return np.asarray(W * np.minimum(1.0, self._max_norm / norms.clip(1e-300)))
 
 
 class DPFermiClassifier(GroupedClassifier):
@@ -214,7 +166,7 @@ class DPFermiClassifier(GroupedClassifier):
         return labels, torch.from_numpy(groups).long().to(labels.device).clamp(min=0)
 
     def _train(self, run: Run) -> None:
-        from skfairdp.inprocessing.fermi_objective import ErmiObjective
+        from skfairdp.inprocessing.fermi_objective import DualMatrix, ErmiObjective
 
         objective = run.objective
         assert isinstance(objective, ErmiObjective)

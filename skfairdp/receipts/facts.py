@@ -48,6 +48,13 @@ class RowFacts:
     columns: tuple[Hashable, ...] = ()
     n_classes: int = 2
 
+    def __post_init__(self) -> None:
+        """Keep the counts of the groups, and nothing about who is in which."""
+        if self.groups is not None:
+            nobody = np.zeros(0, dtype=np.int64)
+            kept = Groups(self.groups.labels, nobody, totals=self.groups.counts)
+            object.__setattr__(self, "groups", kept)
+
     def among(self, declared: Sequence[Any] | None) -> RowFacts:
         """Keep the facts about declared groups alone.
 

@@ -10,8 +10,7 @@ from torch import nn
 from skfairdp import DPFermiClassifier
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.inprocessing.fermi import DualMatrix
-from skfairdp.inprocessing.fermi_objective import ErmiObjective
+from skfairdp.inprocessing.fermi_objective import DualMatrix, ErmiObjective
 from skfairdp.inprocessing.rates.objective import soft_predictions
 from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
@@ -18,9 +18,6 @@ from skfairdp.privacy.accounting.serialization import (
     label_to_json,
 )
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
-
-if TYPE_CHECKING:
-    from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,22 @@ class Exposure:
         )
 
 
-def recomputed_epsilons(stated: PrivacyGuarantee) -> dict[Hashable | None, float]:
+class Stated(Protocol):
+    """What a `PrivacyGuarantee` stores, which is made of exposures."""
+
+    @property
+    def delta(self) -> float: ...
+    @property
+    def adjacency(self) -> str: ...
+    @property
+    def per_group(self) -> Mapping[Hashable, float] | None: ...
+    @property
+    def event(self) -> DpEvent | None: ...
+    @property
+    def exposures(self) -> tuple[Exposure, ...] | None: ...
+
+
+def recomputed_epsilons(stated: Stated) -> dict[Hashable | None, float]:
     """Epsilon that follows from what a guarantee stores.
 
     `stated`: with an event, or with exposures. Result: epsilon of a record of any group under

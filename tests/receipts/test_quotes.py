@@ -1,0 +1,109 @@
+"""Quotes of Pipelines, searches and ledgers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skfairdp import (
+    DPAdditiveClassifier,
+    DPSGDClassifier,
+    FairDPClassifier,
+    PrivacyLedger,
+    PrivateTableEncoder,
+    SmoothedClassifier,
+    certify,
+    quote,
+)
+from skfairdp.preprocessing import PublicScaler
+
+FAST = {"max_epochs": 2, "progress": False}
+
+
+def rows(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def test_a_pipeline_costs_what_its_certificate_says() -> None:
+    X, y = rows()
+    bounds = dict.fromkeys(range(3), (-4.0, 4.0))
+    pipeline = make_pipeline(PublicScaler(bounds), DPSGDClassifier(**FAST))
+    quoted = quote(pipeline, n_rows=400, n_features=3)
+    stated = certify(pipeline.fit(X, y)).privacy
+    assert quoted.privacy is not None
+    assert (quoted.epsilon, quoted.delta) == (stated.epsilon, stated.delta)
+
+
+def test_several_private_steps_are_composed_as_a_certificate_composes_them() -> None:
+    X, y = rows()
+    steps = make_pipeline(PrivateTableEncoder(epsilon=0.5), DPAdditiveClassifier(**FAST))
+    quoted = quote(steps, n_rows=400, n_features=3)
+    stated = certify(steps.fit(X, y)).privacy
+    assert quoted.epsilon == stated.epsilon
+    assert len(quoted.steps) == 2
+
+
+def test_a_step_that_learns_without_noise_voids_the_quote() -> None:
+    quoted = quote(make_pipeline(StandardScaler(), DPSGDClassifier(**FAST)), n_rows=400)
+    assert quoted.privacy is not None
+    assert quoted.privacy.is_void
+    assert "StandardScaler" in quoted.privacy.assumptions[0]
+    assert "StandardScaler" in str(quoted)
+
+
+def test_a_search_quotes_each_candidate_and_promises_nothing() -> None:
+    search = GridSearchCV(DPSGDClassifier(**FAST), {"epsilon": [0.5, 1.0]})
+    quoted = quote(search, n_rows=400)
+    assert quoted.privacy is not None
+    assert quoted.privacy.is_void
+    assert all(s.epsilon <= e for s, e in zip(quoted.steps, (0.5, 1.0), strict=True))
+    with pytest.raises(ValueError, match="101 candidates"):
+        quote(GridSearchCV(DPSGDClassifier(), {"epsilon": list(range(1, 102))}), n_rows=400)
+
+
+def test_models_of_other_libraries_have_no_quote() -> None:
+    with pytest.raises(TypeError, match="LogisticRegression"):
+        quote(LogisticRegression(), n_rows=400)
+
+
+def test_a_ledger_says_what_is_left_and_what_it_would_refuse(tmp_path) -> None:
+    X, y = rows()
+    ledger = PrivacyLedger(tmp_path / "spent.db", budget=(1.5, 1e-6))
+    model = DPSGDClassifier(ledger=ledger, **FAST)
+    first = model.quote(n_rows=400).ledger
+    assert first.refusal is None
+    assert first.left == pytest.approx(0.5, abs=0.02)
+    model.fit(X, y)
+    assert [t.epsilon for t in ledger.totals()] == [t.epsilon for t in first.after]
+    second = model.quote(n_rows=400).ledger
+    assert "Nothing was released" in second.refusal
+    assert "would refuse" in str(model.quote(n_rows=400))
+    assert len(ledger.entries()) == 1
+
+
+def test_bought_sizes_are_charged_before_a_plan_is_known() -> None:
+    model = FairDPClassifier(group_sizes_epsilon=0.2, **FAST)
+    quoted = model.quote(groups={"a": 300, "b": 200})
+    assert quoted.plan is None
+    assert (quoted.bought, quoted.epsilon) == (0.2, 1.0)
+    assert quoted.expected_plan.prior_epsilon == 0.2
+
+
+def test_models_of_groups_are_quoted_from_the_sizes_of_the_groups() -> None:
+    model = SmoothedClassifier(DPSGDClassifier(**FAST), training="per_group")
+    quoted = model.quote(groups={"a": 300, "b": 200})
+    assert [step.facts.n for step in quoted.steps] == [300, 200]
+
+
+def test_epsilon_of_infinity_promises_nothing() -> None:
+    with pytest.warns(match="epsilon=inf"):
+        quoted = DPSGDClassifier(epsilon=float("inf")).quote(n_rows=400)
+    assert quoted.privacy is None
+    assert quoted.charge is not None
+    assert quoted.charge.is_void
+    assert quoted.verdict.level == "no noise"
