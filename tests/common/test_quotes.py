@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 from skfairdp import PrivacyLedger
-from tests.common.roster import EVERY, build, people
+from tests.common.roster import EVERY, SETTINGS, build, people
 
 # They have public rows, which are half of those that a fit gets, or no fit that costs anything.
 HALVES = {name for name, (kind, _) in EVERY.items() if kind == "voting"}
@@ -43,7 +43,14 @@ def with_ledger(model: Any, ledger: PrivacyLedger) -> Any:
     return model
 
 
-@pytest.mark.parametrize("name", EVERY)
+# One setting of each class at once, the others among the slow tests.
+FIRST = {next(iter(settings)) for _, settings in SETTINGS.values()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in FIRST else pytest.param(name, marks=pytest.mark.slow) for name in EVERY],
+)
 def test_the_quote_is_what_the_fit_charges(name: str, tmp_path: Any) -> None:
     X, y, groups = people()
     ledger = PrivacyLedger(tmp_path / "spent.db")
@@ -129,12 +136,3 @@ def test_every_estimator_is_quoted_without_torch() -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert len(ran.stdout.splitlines()) == len({type(model) for _, model in EVERY.values()})
-
-
-def test_one_estimator_is_quoted_without_torch() -> None:
-    code = (
-        "import sys, skfairdp; "
-        "skfairdp.DPSGDClassifier(noise_multiplier=1.0, epsilon=None).quote(n_rows=3000); "
-        "sys.exit(bool({'torch', 'skorch'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
