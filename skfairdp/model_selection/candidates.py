@@ -29,6 +29,7 @@ from skfairdp.model_selection.holding_out import Divided, Score, noisy_table, sc
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import answers_of
+from skfairdp.receipts import RowFacts
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -130,8 +131,18 @@ def planner(
     """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
     final = final_of(told(estimator, parameters, delta=delta))
     groups = final._encode_groups(rows.sensitive_features, len(rows))
+    return _planner(final, RowFacts(len(rows), groups))
+
+
+def planner_for(estimator: Any, delta: float, facts: RowFacts) -> Callable[[float], Plan]:
+    """Plan of a candidate for each noise multiplier, from public facts alone."""
+    final = final_of(told(estimator, None, delta=delta))
+    return _planner(final, final._facts_of_fit(facts))
+
+
+def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
-    sizes = final._sizes(groups, len(rows), NoiseSource())
+    sizes = final._sizes(facts.groups, facts.n, NoiseSource())
     if sizes.adjacency not in ("add-remove", "zero-out"):
         raise ValueError(
             f"'estimator' ({type(final).__name__}) makes a promise under {sizes.adjacency!r}; "

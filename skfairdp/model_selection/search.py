@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import field
 from typing import Any, ClassVar
@@ -18,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import LABELS_PUBLIC, SETS_PUBLIC
 from skfairdp.base import PrivateClassifier
-from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.deprecation import renamed
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.notions import NOTIONS, Notion
@@ -38,6 +39,9 @@ from skfairdp.parameters import (
     check_parameters,
 )
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan
+from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.rows import check_rows
 
 
@@ -179,7 +183,9 @@ class PrivateSearchCV(PrivateClassifier):
 
         parts = divide(X, y, sensitive_features, float(self.holdout_fraction), noise)
         runs = NumberOfRuns(float(self.n_iter), float(self.shape))
-        budget, price = self._terms(runs, parts.training)
+        budget, price = self._terms(
+            runs, lambda: candidates.planner(self.estimator, None, self.delta, parts.training)
+        )
         names = SETS_PUBLIC if parts.groups else LABELS_PUBLIC
         stated = None
         if budget is not None:
@@ -224,13 +230,41 @@ class PrivateSearchCV(PrivateClassifier):
             return X, y
         return (X if isinstance(X, pd.DataFrame) else checked), labels
 
-    def _terms(self, runs: NumberOfRuns, rows: GroupedRows) -> tuple[SearchBudget | None, float]:
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        candidates.check_estimator(self.estimator)
+        candidates.check_distributions(self.estimator, self.param_distributions)
+
+    def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
+        """Price the search for the expected number of training rows; a fit draws them."""
+        share = 1.0 - float(self.holdout_fraction)
+        groups = facts.groups
+        if groups is not None:
+            drawn = np.maximum(np.rint(share * groups.counts), 1).astype(np.int64)
+            groups = dataclasses.replace(groups, totals=drawn)
+        training = dataclasses.replace(facts, n=max(1, round(share * facts.n)), groups=groups)
+        runs = NumberOfRuns(float(self.n_iter), float(self.shape))
+        budget, price = self._terms(
+            runs, lambda: candidates.planner_for(self.estimator, self.delta, training)
+        )
+        names = SETS_PUBLIC if groups is not None else LABELS_PUBLIC
+        stated = None
+        if budget is not None:
+            stated = budget.guarantee(noise, price, self.holdout_fraction, names)
+        note = (
+            f"About {training.n:,} rows train, drawn by chance; without declared sizes the fit is "
+            "charged for the number that is drawn, under the same epsilon."
+        )
+        return Quote(type(self).__name__, facts, stated, charge=stated or NOISELESS, note=note)
+
+    def _terms(
+        self, runs: NumberOfRuns, planner: Callable[[], Callable[[float], Plan]]
+    ) -> tuple[SearchBudget | None, float]:
         """What a run may cost, and what one table of held-out counts does."""
         if math.isinf(self.epsilon):
             warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
             return None, math.inf
-        make_plan = candidates.planner(self.estimator, None, self.delta, rows)
-        budget = search_budget(make_plan, runs, float(self.epsilon), float(self.delta))
+        budget = search_budget(planner(), runs, float(self.epsilon), float(self.delta))
         price = budget.score_epsilon if self.score_epsilon is None else float(self.score_epsilon)
         if price > budget.score_epsilon:
             raise ValueError(

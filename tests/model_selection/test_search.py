@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -114,12 +115,10 @@ def test_epsilon_is_the_same_whatever_the_scores(monkeypatch: pytest.MonkeyPatch
 
 def test_the_logarithmic_number_of_runs_leaves_less_noise_for_the_same_budget() -> None:
     X, y, _ = people()
-    noise = [
-        build(n_iter=10, shape=shape, param_distributions={"max_grad_norm": [1.0]})._terms(
-            NumberOfRuns(10.0, shape), divide(X, y, None, 0.25, NoiseSource()).training
-        )[0]
-        for shape in (0.0, 1.0)
-    ]
+    search = build(n_iter=10, param_distributions={"max_grad_norm": [1.0]})
+    rows = divide(X, y, None, 0.25, NoiseSource()).training
+    planner = partial(candidates.planner, search.estimator, None, search.delta, rows)
+    noise = [search._terms(NumberOfRuns(10.0, shape), planner)[0] for shape in (0.0, 1.0)]
     assert noise[0].multiplier < noise[1].multiplier
 
 
@@ -171,9 +170,9 @@ def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> Non
         return one
 
     search = build(n_iter=mean, shape=shape)
-    terms = search._terms(
-        NumberOfRuns(float(mean), float(shape)), divide(X, y, None, 0.25, NoiseSource()).training
-    )
+    rows = divide(X, y, None, 0.25, NoiseSource()).training
+    planner = partial(candidates.planner, search.estimator, None, search.delta, rows)
+    terms = search._terms(NumberOfRuns(float(mean), float(shape)), planner)
     monkeypatch.setattr(candidates, "trained", candidate)
     monkeypatch.setattr(PrivateSearchCV, "_terms", lambda *a: terms)
     monkeypatch.setattr(candidates, "noisy_table", lambda *a, **k: table)

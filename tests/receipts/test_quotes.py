@@ -19,6 +19,7 @@ from skfairdp import (
     certify,
     quote,
 )
+from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicScaler
 
 FAST = {"max_epochs": 2, "progress": False}
@@ -107,3 +108,22 @@ def test_epsilon_of_infinity_promises_nothing() -> None:
     assert quoted.charge is not None
     assert quoted.charge.is_void
     assert quoted.verdict.level == "no noise"
+
+
+def test_a_private_search_of_declared_size_charges_its_quote(tmp_path) -> None:
+    X, y = rows()
+    ledger = PrivacyLedger(tmp_path / "spent.db")
+    model = DPSGDClassifier(dataset_size=300, **FAST)
+    search = PrivateSearchCV(model, {"max_grad_norm": [0.5, 1.0]}, n_iter=2, ledger=ledger)
+    quoted = quote(search, n_rows=400)
+    search.fit(X, y)
+    (entry,) = ledger.entries()
+    assert entry.guarantee == quoted.charge
+    assert quoted.epsilon == search.privacy_.epsilon <= 1.0
+
+
+def test_a_private_search_is_quoted_for_the_rows_that_it_expects_to_train_on() -> None:
+    search = PrivateSearchCV(DPSGDClassifier(**FAST), {"max_grad_norm": [0.5, 1.0]}, n_iter=2)
+    quoted = search.quote(n_rows=400)
+    assert 0.9 < quoted.epsilon <= 1.0
+    assert "About 300 rows train" in str(quoted)
