@@ -165,8 +165,10 @@ def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         *(partial(_bounded, rows[name], "fill" in schema[name]) for name in bounded),
         *(partial(_categories, rows[name], values) for name, values in listed.items()),
     )
-    X = rows[[name for name in rows.columns if name in schema]]
-    return X.assign(**dict(zip([*bounded, *listed], found, strict=True)))
+    X = rows[[name for name in rows.columns if name in schema]].copy()
+    for name, column in zip([*bounded, *listed], found, strict=True):
+        X[name] = column  # not `assign`, whose keywords cannot be any name: "self" is its own
+    return X
 
 
 def _bounded(column: pd.Series, filled: bool) -> np.ndarray:

@@ -605,6 +605,14 @@ def test_identifiers_are_refused_before_anything_is_charged(folder, capsys) -> N
     assert "not two" in refused(capsys, [*WITHOUT_SCHEMA, "--drop", "white"])
 
 
+@pytest.mark.parametrize("name", ["self", "X", "rows", "class"])
+def test_a_column_may_have_any_name(folder, name) -> None:
+    columns = {**SCHEMA["columns"], name: SCHEMA["columns"]["income"]}
+    del columns["income"]
+    written(folder, table().rename(columns={"income": name}), {"columns": columns})
+    assert main(report()) == 0
+
+
 def test_a_draft_tells_names_and_types_alone(folder, capsys) -> None:
     written(folder)
     assert main(["schema", "data.csv"]) == 0
