@@ -23,7 +23,7 @@ from skfairdp.protocol import answers_of
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupedRows:
     """Rows with their labels and groups, as they were given, and the groups as they are sorted."""
 
@@ -105,7 +105,7 @@ def comparable_groups(
     return groups
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeldOut:
     """Answers to held-out rows, and which cell each row is in."""
 
