@@ -1,4 +1,4 @@
-"""Whose rows they are, where a person has several."""
+"""Persons with several rows: assignment of rows to persons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What certificates, searches and post-processing ask of an estimator."""
+"""Protocol of estimators that certificates, searches and post-processing rely on."""
 
 from __future__ import annotations
 

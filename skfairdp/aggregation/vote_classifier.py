@@ -1,4 +1,4 @@
-"""What all classifiers share that learn from the noisy votes of teachers."""
+"""Base class of classifiers that learn from noisy votes of teachers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a model is right on held-out rows, beside a constant answer."""
+"""Accuracy on held-out rows, compared with a constant answer."""
 
 from __future__ import annotations
 

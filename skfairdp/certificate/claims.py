@@ -1,4 +1,4 @@
-"""What a certificate claims: its fields, its sentence, what it satisfies, its JSON."""
+"""Claims of a certificate: fields, sentence, tolerances met, JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a certificate is about, as far as it is public, declared or bought: columns, rows, terms."""
+"""Public, declared or bought facts of a certificate: columns, rows, terms."""
 
 from __future__ import annotations
 

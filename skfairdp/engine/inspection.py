@@ -1,4 +1,4 @@
-"""What has to be known about a module before it may see private rows."""
+"""Inspection of a module before it may see private rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mechanism takes from a skorch net, and what it refuses."""
+"""Checks of skorch nets, and the parts of a net that a mechanism uses."""
 
 from __future__ import annotations
 

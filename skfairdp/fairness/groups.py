@@ -1,4 +1,4 @@
-"""From the values of sensitive features to group codes."""
+"""Group codes from the values of sensitive features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What numbers of held-out rows can show, before a row is looked at."""
+"""Smallest gap that a number of held-out rows can show, before any row is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What classifiers share whose noise follows from a budget, or is given instead."""
+"""Base class of classifiers with noise calibrated to a budget, or given directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all mechanisms that train by noisy clipped gradients share."""
+"""Base class of mechanisms that train by noisy clipped gradients."""
 
 from __future__ import annotations
 

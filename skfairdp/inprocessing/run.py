@@ -1,4 +1,4 @@
-"""What a fit hands to the engine: its rows, its run, and what processes agree on."""
+"""Inputs of the engine for one fit: rows, run, and the agreement of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a monitor shows of what it knows: bounds, events, history, a figure, JSON."""
+"""Readings of a monitor: bounds, events, history, a figure, JSON."""
 
 from __future__ import annotations
 

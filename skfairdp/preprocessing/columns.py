@@ -1,4 +1,4 @@
-"""Which columns of a table a declaration speaks of, and what they hold."""
+"""Columns of a table that a declaration names, and their contents."""
 
 from __future__ import annotations
 

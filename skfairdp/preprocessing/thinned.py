@@ -1,4 +1,4 @@
-"""What an estimator that is fitted on thinned rows must be, and is told."""
+"""Requirements on an estimator that is fitted on thinned rows."""
 
 from __future__ import annotations
 

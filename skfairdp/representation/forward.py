@@ -1,4 +1,4 @@
-"""From rows to releases through networks, and from releases to labels and rows."""
+"""Forward passes from rows to releases, and from releases to labels and rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What everything that releases representations shares: counting, charging, stating."""
+"""Base class of all releases of representations: counting, charging, stating."""
 
 from __future__ import annotations
 

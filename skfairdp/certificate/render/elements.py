@@ -1,4 +1,4 @@
-"""What the sections of a certificate are made of, before they become text, HTML or Markdown."""
+"""Elements of a certificate's sections, before they become text, HTML or Markdown."""
 
 from __future__ import annotations
 

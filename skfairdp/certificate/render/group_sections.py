@@ -1,4 +1,4 @@
-"""What a certificate says of groups: notions, rates, ratios, and whom they count."""
+"""Sections of a certificate about groups: notions, rates, ratios, and the rows counted."""
 
 from __future__ import annotations
 

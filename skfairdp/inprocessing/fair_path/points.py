@@ -1,4 +1,4 @@
-"""What a fitted path answers: any tolerance, at no further cost."""
+"""Points of a fitted path: any tolerance, at no further privacy cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an event does to two neighbouring data sets, relation by relation.
+"""Effect of an event on two neighbouring data sets, relation by relation.
 
 Adding, removing or blanking a record is one direction of every release: the record leaves
 all of them or joins all of them, and the costlier counts. A changed attribute leaves one cell and

@@ -1,4 +1,4 @@
-"""What a plan costs: its events, its epsilon, and the guarantee that follows."""
+"""Cost of a plan: its events, its epsilon, and the guarantee that follows."""
 
 from __future__ import annotations
 
