@@ -258,7 +258,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         return {name: part for name, part in state.items() if name not in self._changes_by_use}
 
     def _bind(self, known: dict[Any, Any] | None = None) -> None:
-        """Note what was fitted; what is put in its place later is not what was promised for."""
+        """Store digests of fitted attributes, so that later changes are detected."""
         self.fit_digests_ = bind_each(self._bound_state(), known)
 
     def _state(self, privacy: PrivacyGuarantee | None) -> None:

@@ -1,4 +1,4 @@
-"""Fits: charged before they use rows, without weights, and whole or not there."""
+"""Mixin for `fit`: charges the ledger, rejects weights, leaves the estimator unfitted on error."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ChargedFit:
             )
 
     def _warn_of_another_fit(self) -> None:
-        """Say that a second fit spends again, where no ledger counts; no trace of rows is kept."""
+        """Warn that a second fit without a ledger spends again; no trace of rows is kept."""
         fitted = vars(self).get(self._post_processes or "", self)
         own, found = vars(fitted), []
         if self._learns_from_rows:  # where releases cost as well, the fit has a figure of its own
@@ -108,9 +108,9 @@ class ChargedFit:
         if spent is not None and fitted.ledger is None and "_only_quoting" not in vars(self):
             epsilon = significant_up(spent.epsilon)
             warn_user(
-                f"{type(self).__name__} is fitted again, and no ledger counts: who is in the rows "
-                f"of both fits has spent both, and the first was ε = {epsilon}. Set ledger= to "
-                "have all fits counted; sklearn.base.clone gives an unfitted one for other people.",
+                f"{type(self).__name__}.fit was called again without a ledger. A person in both "
+                f"data sets has now spent the total of both fits; the first was ε = {epsilon}. "
+                "Pass ledger= to count all fits, or fit sklearn.base.clone(estimator) to other people.",
                 PrivacyWarning,
             )
 

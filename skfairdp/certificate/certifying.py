@@ -1,4 +1,4 @@
-"""The one door to certificates: estimators, Pipelines and fitted searches."""
+"""Functions that certify estimators, Pipelines and fitted searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FairDP: groups that pull equally, under noise, with a bounded head."""
+"""FairDP: equally weighted per-group clipped gradients, Gaussian noise, bounded last layer."""
 
 from __future__ import annotations
 
