@@ -110,7 +110,7 @@ class ChargedFit:
             warn_user(
                 f"{type(self).__name__}.fit was called again without a ledger. A person in both "
                 f"data sets has now spent the total of both fits; the first was ε = {epsilon}. "
-                "Pass ledger= to count all fits, or fit sklearn.base.clone(estimator) to other people.",
+                "Pass ledger= to count all fits; fit clone(estimator) to the rows of other people.",
                 PrivacyWarning,
             )
 
