@@ -119,7 +119,7 @@ def change(option: str, value: str) -> list[str]:
         (change("--positive", "join"), "'join' is not a value of the target 'pension'"),
         (change("--sensitive", "family"), "'family' is missing in some rows"),
         (change("--drop", "branch"), "--drop client_no"),
-        ([*ASKED[:2], *ASKED[4:], "--epsilon", "1"], "--positive VALUE"),
+        ([*ASKED[:2], *ASKED[4:], "--epsilon", "1"], "--positive joined or --positive none"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_spent(office, asked, told, capsys) -> None:
