@@ -79,10 +79,13 @@ def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
     fewest = int(0.3 * table()["white"].value_counts().min())
     told = f"Before anything is spent: about {fewest} rows of the smallest group are held out. "
     assert said.err.startswith(told + "Equal rates of 0.5 would show a gap of at most 0.1")
-    assert "They cannot show a tolerance of 0.001." in said.err
+    assert "At such rates they cannot show a tolerance of 0.001." in said.err
+    assert "rows of each compared label" not in said.err
     assert "at most 0.001: NOT shown" in (folder / "report.html").read_text()
-    main(report("--mechanism", "dpsgd", tolerance="0.03"))
-    assert "a tolerance of 0.03. It takes about" in capsys.readouterr().err
+    main(report("--notion", "equal_opportunity", mechanism="dpsgd", tolerance="0.03"))
+    said = capsys.readouterr()
+    assert "a tolerance of 0.03. It takes about" in said.err
+    assert "For equal_opportunity that many rows of each compared label" in said.err
 
 
 @pytest.mark.usefixtures("all_epochs")
