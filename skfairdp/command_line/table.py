@@ -88,7 +88,9 @@ def _what_is_learned_from(
         if alike:
             raise CommandError(
                 "Columns have names of identifiers, from which a model learns nothing but who is "
-                f"who. Leave them out: {' '.join(f'--drop {n}' for n in alike)}."
+                "who. If a person has several rows, name the column that says whose row it is, so "
+                f"that epsilon protects persons: --person-ids {alike[0]}. If every row is another "
+                f"person, leave them out: {' '.join(f'--drop {n}' for n in alike)}."
             )
         if X.columns.empty:
             raise CommandError("No column is left as a feature.")

@@ -610,7 +610,9 @@ def test_how_one_cell_spells_a_number_shows_nowhere(folder) -> None:
 
 def test_identifiers_are_refused_before_anything_is_charged(folder, capsys) -> None:
     written(folder)
-    assert "names of identifiers" in refused(capsys, [*WITHOUT_SCHEMA, "--ledger", "l.db"])
+    said = refused(capsys, [*WITHOUT_SCHEMA, "--ledger", "l.db"])
+    assert "names of identifiers" in said
+    assert said.index("--person-ids id.") < said.index("--drop id.")
     assert not Path("l.db").exists()
     assert "not two" in refused(capsys, [*WITHOUT_SCHEMA, "--drop", "white"])
 
