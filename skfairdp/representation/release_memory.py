@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.documentation import completed_by
-from skfairdp.labels import unmasked
+from skfairdp.one_column import unmasked
 from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
 

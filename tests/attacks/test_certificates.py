@@ -105,7 +105,7 @@ def with_own_sentence(document: dict[str, Any]) -> str:
     try:
         Certificate.from_json(text)
     except ValueError as error:
-        _, _, sentence = str(error).partition("which is: ")
+        _, _, sentence = str(error).partition("Expected: ")
         if sentence:
             return json.dumps(document | {"sentence": sentence})
     return text
@@ -356,7 +356,7 @@ def test_text_with_more_than_one_meaning_is_refused(texts) -> None:
 
 def test_the_sentence_is_that_of_the_figures(texts) -> None:
     document = json.loads(texts["exact"])
-    with pytest.raises(ValueError, match="not what its figures say"):
+    with pytest.raises(ValueError, match="does not match the figures"):
         Certificate.from_json(json.dumps(document | {"sentence": "All is well."}))
 
 

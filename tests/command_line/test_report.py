@@ -17,7 +17,7 @@ import pytest
 
 from skfairdp import Certificate, GapMonitor, PrivacyLedger
 from skfairdp.assumptions import GROUPS_SEEN
-from skfairdp.command_line import filing, main, reporting
+from skfairdp.command_line import files, filing, main, reporting
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_rows
 from skfairdp.command_line.table import _categories, people_of
@@ -304,10 +304,10 @@ def test_parquet_needs_a_reader(folder, capsys, monkeypatch) -> None:
     def absent(path):
         raise ImportError("no pyarrow")
 
-    monkeypatch.setattr(pd, "read_parquet", absent)
+    monkeypatch.setattr(files, "_parquet", absent)
     arguments = [a.replace("data.csv", "data.parquet") for a in report()]
     assert "pip install pyarrow, or give a CSV file" in refused(capsys, arguments)
-    monkeypatch.setattr(pd, "read_parquet", lambda path: table())
+    monkeypatch.setattr(files, "_parquet", lambda path: table())
     assert main(arguments) == 0
 
 
