@@ -329,7 +329,7 @@ def test_a_class_of_another_maker_is_not_taken_for_its_parent():
     class Louder(dp_event.GaussianDpEvent):
         """Says a Gaussian, releases something else."""
 
-    with pytest.raises(ValueError, match="no accountant takes Louder"):
+    with pytest.raises(ValueError, match="no accountant takes .*Louder"):
         epsilon(dp_event.PoissonSampledDpEvent(0.1, Louder(1.0)), DELTA)
 
 
