@@ -22,7 +22,7 @@ DIFFERENCES = {
         "their accountant calls it not private"
     ),
     "test_discrete_laplace_basic": (
-        "4.0005 for 4 at a delta of 0.3: losses are rounded up to the grid, so the figure is above"
+        "4.0005 for 4 at a delta of 0: losses are rounded up to the grid, so the figure is above"
     ),
     "test_no_events": _ALL_OF_DELTA,
     "test_no_op": _ALL_OF_DELTA,
@@ -31,6 +31,9 @@ DIFFERENCES = {
     "test_non_private2": _ALL_OF_DELTA,
     "test_non_private3": _ALL_OF_DELTA,
 }
+
+# A figure of these takes minutes, so they are left out.
+LEFT_OUT = ("mixture_of_gaussians_basic", "truncated_subsampled_gaussian_basic")
 
 
 class Printed(PLDAccountant):
@@ -62,7 +65,9 @@ def failures(monkeypatch, accountant: type, words: str = "") -> set[str]:
     loaded = unittest.defaultTestLoader.loadTestsFromTestCase(
         pld_privacy_accountant_test.PldPrivacyAccountantTest
     )
-    suite = unittest.TestSuite(case for case in loaded if words in case.id())
+    suite = unittest.TestSuite(
+        case for case in loaded if words in case.id() and not any(n in case.id() for n in LEFT_OUT)
+    )
     assert suite.countTestCases() > 0
     result = suite.run(unittest.TestResult())
     return {case._testMethodName for case, _ in (*result.failures, *result.errors)}
