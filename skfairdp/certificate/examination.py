@@ -177,8 +177,8 @@ def _other_claims(claims: Sequence[FairnessGuarantee], deployed: Deployed) -> It
 def _of_neighbours(claims: Sequence[FairnessGuarantee]) -> Findings:
     """Compare claims with each other.
 
-    Bounds on averages of draws are stated beside the counted answers to the same rows. Where answers
-    are counted at all, so is every other claim, of the same notion; and no claim is made twice.
+    Bounds on averages of draws are stated beside the counted answers to the same rows. Where
+    answers are counted at all, so is every other claim, of the same notion. None is made twice.
     """
     counted = [claim for claim in claims if claim.scope == DEPLOYED and claim.counts]
 

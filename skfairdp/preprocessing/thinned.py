@@ -75,8 +75,8 @@ def refuse_other_promises(fitted_on: Callable[[int], tuple[Any, Any, Any, Any]],
             if said
             else f"'estimator' ({type(inner).__name__}) cannot be trained on this number of rows, "
             f"which is private; on {_PUBLIC_SIZE:,} rows it can. Look at its batch_size, "
-            "max_epochs and delta, and try it alone with a declared dataset_size near the number of "
-            "your rows."
+            "max_epochs and delta, and try it alone with a declared dataset_size near your number "
+            "of rows."
         )
     if stated is None or stated.is_void:
         return
