@@ -71,8 +71,8 @@ def is_signed(text: str) -> bool:
 def check_signature(text: str, key: keys.Ed25519PublicKey) -> bool:
     """Whether a text carries a valid signature of a key.
 
-    Raises a ValueError if the text is no certificate, and a SignatureError for a key of small order,
-    under which one signature fits every text.
+    Raises a ValueError if the text is no certificate, and a SignatureError for a key of small
+    order, under which one signature fits every text.
     """
     from cryptography.exceptions import InvalidSignature
 
