@@ -75,6 +75,11 @@ class Randomizer:
     def points(self, hidden: Any) -> NDArray[np.int64]:
         """Convert vectors to all that a release hides of them, in whole numbers.
 
+        Parameters
+        ----------
+        hidden : array-like, shape (n, d)
+            Vectors, as `release` takes them.
+
         Returns
         -------
         ndarray of int64, shape (n, d)
@@ -249,7 +254,13 @@ class LaplaceRandomizer(Randomizer):
         return np.asarray(self.n_components * math.log(math.tanh(rate / 2)) - rate * far)
 
     def points(self, truncated: ArrayLike) -> NDArray[np.int64]:
-        """Convert vectors to points of the public grid."""
+        """Convert vectors to points of the public grid.
+
+        Parameters
+        ----------
+        truncated : array-like, shape (n, d)
+            Vectors; those outside the cube are truncated first.
+        """
         return self.snapped(self.truncate(truncated))
 
     def snapped(self, truncated: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -401,7 +412,13 @@ class ResponseRandomizer(Randomizer):
             return np.asarray(np.log(chances).sum(axis=2))
 
     def points(self, codes: ArrayLike) -> NDArray[np.int64]:
-        """Return codes, which are all that a release hides."""
+        """Return codes, which are all that a release hides.
+
+        Parameters
+        ----------
+        codes : array-like of int, shape (n, d)
+            Hidden values in ``0 .. k-1``.
+        """
         return self._checked(codes)
 
     def _checked(self, codes: ArrayLike) -> NDArray[np.int64]:
