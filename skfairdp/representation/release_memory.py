@@ -332,7 +332,13 @@ class ReleaseMemory:
         return Counted(most, releases[new], people[where[new]])
 
     def note(self, counted: Counted) -> None:
-        """Remember releases that `count` looked at."""
+        """Remember releases that `count` looked at.
+
+        Parameters
+        ----------
+        counted : Counted
+            Of this memory, with nothing noted in between.
+        """
         if len(counted.releases):
             self._released = np.sort(np.concatenate([self._released, counted.releases]))
             self._people = np.sort(np.concatenate([self._people, counted.people]))
