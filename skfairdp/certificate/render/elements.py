@@ -22,7 +22,9 @@ def printable(value: Any) -> Any:
         return tuple(map(printable, value))
     if not isinstance(value, str):
         return value
-    unseen = {c: ascii(c)[1:-1] for c in set(value) if unicodedata.category(c) in _UNSEEN}
+    unseen: dict[str, str | int | None] = {
+        c: ascii(c)[1:-1] for c in set(value) if unicodedata.category(c) in _UNSEEN
+    }
     return value.translate(str.maketrans(unseen))
 
 
