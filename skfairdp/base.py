@@ -293,8 +293,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """
 
     _multiclass: ClassVar[bool] = True
-    # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
-    _in_parts: ClassVar[bool] = False
 
     classes_: np.ndarray = field(init=False)
 

@@ -1,4 +1,4 @@
-"""Public, declared or bought facts of a certificate: columns, rows, terms."""
+"""Facts of a certificate that are public, declared or bought: columns, rows, terms."""
 
 from __future__ import annotations
 

@@ -170,14 +170,7 @@ class GradientClassifier(BudgetedClassifier):
         refuse_idle_optimizer(prepared)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
-        processes = Processes(self.distributed is not None)
-        # Before they connect: who hangs up while others still do makes these fail otherwise.
-        if processes.size > 1 and not self._in_parts:
-            raise ValueError(
-                f"{type(self).__name__} is fitted by one process alone: set distributed=None, or "
-                "fit it outside torch's process group."
-            )
-        with processes:
+        with Processes(self.distributed is not None) as processes:
             self._fit_rows(X, y, sensitive_features, processes)
 
     def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:

@@ -1,13 +1,14 @@
-"""Inputs of the engine for one fit: rows, run, and the agreement of processes."""
+"""Rows and run of a fit as the engine takes them, and facts that processes agree on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from skfairdp.assumptions import PROCESSES
@@ -96,15 +97,22 @@ def watched(
     epoch: int,
 ) -> PrivacyGuarantee | None:
     """Have weights compared each epoch, refuse rows that others hold too, and say so."""
-    n = len(rows.X) if rows.stored is None else len(rows.stored)
-    places = np.unique(np.linspace(0, n - 1, 64).astype(np.int64))
-    taken = None if rows.stored is None else torch.from_numpy(rows.stored.take(places))
-    processes.refuse_copies(rows.X[places] if taken is None else taken)
+    processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)
     if stated is None or stated.is_void:
         return stated
     also = PROCESSES.format(n=processes.size)
     return replace(stated, assumptions=(*stated.assumptions, also))
+
+
+def _as_read(rows: Rows) -> Iterator[NDArray[np.floating]]:
+    """Read all rows in the dtype in which the model does."""
+    if rows.stored is None:
+        yield rows.X.cpu().numpy()
+        return
+    dtype = torch.empty(0, dtype=rows.X.dtype).numpy().dtype
+    for places in rows.stored.places():
+        yield rows.stored.take(places, dtype)
 
 
 def label_cells(labels: torch.Tensor, groups: np.ndarray | None, classes: Any) -> torch.Tensor:

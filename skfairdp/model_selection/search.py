@@ -20,7 +20,6 @@ from skfairdp.assumptions import LABELS_PUBLIC, SETS_PUBLIC
 from skfairdp.base import PrivateClassifier
 from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.deprecation import renamed
-from skfairdp.engine.processes import Processes
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.notions import NOTIONS, Notion
 from skfairdp.figures import significant_down
@@ -162,10 +161,6 @@ class PrivateSearchCV(PrivateClassifier):
     best_estimator_: Any = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
-        if Processes(True).size > 1:
-            raise ValueError(
-                f"{type(self).__name__} runs in one process: fit it outside torch's process group."
-            )
         check_parameters(self, self._parameters)
         candidates.check_estimator(self.estimator)
         candidate = candidates.check_distributions(self.estimator, self.param_distributions)

@@ -34,7 +34,10 @@ def new(kind):
             lambda: new(FairDPClassifier).fit(X, Y, sensitive_features=masked(GROUPS)),
             "Every row needs a group",
         ),
-        (lambda: ReleaseMemory().streams(masked(GROUPS), X, "a", "b"), "ids has missing entries"),
+        (
+            lambda: ReleaseMemory().streams(masked(GROUPS), np.zeros((len(X), 1), int), "a", "b"),
+            "ids has missing entries",
+        ),
     ],
     ids=["features", "labels", "groups", "ids"],
 )

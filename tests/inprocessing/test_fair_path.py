@@ -814,3 +814,13 @@ def test_searches_over_a_path() -> None:
     private.fit(X, y, sensitive_features=groups)
     assert private.privacy_.epsilon <= 8.0
     assert set(private.predict(X)) <= {0, 1}
+
+
+@pytest.mark.parametrize("protects", ["record", "sensitive_features"])
+def test_a_share_too_small_for_the_tables_is_refused_before_the_charge(protects, tmp_path) -> None:
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    X, y, groups = two_groups(300)
+    model = FairPathClassifier(path_share=1e-18, protects=protects, ledger=ledger, **FAST)
+    with pytest.raises(ValueError, match="'path_share' = 1e-18 leaves so little"):
+        model.fit(X, y, sensitive_features=groups)
+    assert not ledger.entries()

@@ -29,6 +29,7 @@ from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import compared_groups
 from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import Choice, Number
+from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
@@ -208,6 +209,13 @@ class FairPathClassifier(PathClassifier):
             raise ValueError(
                 f"The tables' exact noise is proved for multipliers from {LEAST_MULTIPLIER}; got "
                 f"{least:.3g}. Use a smaller 'path_share' or 'epsilon'."
+            )
+        most = max(block.noise_std for table in plan.segments[1:] for block in table.blocks)
+        if most > LARGEST_STD:
+            raise ValueError(
+                f"'path_share' = {self.path_share!r} leaves so little of 'epsilon' for the tables "
+                f"that their noise has a standard deviation of {most:.3g} rows; at most "
+                f"{LARGEST_STD:.3g} is allowed. Use a larger 'path_share', such as 'auto'."
             )
         super()._check_net(prepared, plan, row_shape)
         if self._of_attribute:
