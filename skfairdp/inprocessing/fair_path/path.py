@@ -1,14 +1,15 @@
-"""Every point of the frontier, from tables of counts."""
+"""Points of the frontier between accuracy and a gap, from released tables of counts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from skfairdp.inprocessing.fair_path.scores import Rates
 from skfairdp.inprocessing.rates.constraints import Floats
@@ -23,9 +24,16 @@ MULTIPLIERS: Floats = _T / (1.0 - np.abs(_T))
 # Where groups alone are private a direction is as long as it should be, and 1 is in the middle.
 # Groups may be small there: less noise, and coarser.
 AROUND_ONE: Floats = np.concatenate([np.arange(8) / 8.0, 9.0 / np.arange(9.0, 0.0, -1.0)])
-# A point is taken where its gap keeps to the tolerance with this many standard errors to spare:
-# 90 % of a Gaussian.
-MARGIN = 1.2815515655446004
+# The table that finds the start is coarse, as noise on a prefix sum grows with their number: every
+# 16th multiplier, the one in the middle among them.
+_STRIDE = 16
+COARSE: Floats = MULTIPLIERS[SIDE % _STRIDE :: _STRIDE]
+# Chance that a gap is above the tolerance that is said to be kept.
+ERROR = 0.1
+# A point is passed where its gap keeps to the tolerance with this many standard errors to spare.
+# Enough for one point that is fixed before its noise is drawn, and for no other: the walk starts
+# where another release says.
+MARGIN = float(ndtri(1.0 - ERROR))
 
 
 def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
@@ -72,7 +80,8 @@ class ReleasedPath:
     prefix sums of how successes change along each side, see `flips`. `improved` (2, side): the same
     of right decisions. `decided_std`: standard deviation of the noise of each entry of `decided`.
     `changed_stds`, `improved_stds` (side,): those of each prefix sum. `shared`: part of the noise
-    that is taken off each group, all together being known.
+    that is taken off each group, all together being known. `start`: position in `multipliers`
+    where a walk begins; must not depend on the noise of these tables.
     """
 
     rates: Rates
@@ -83,11 +92,12 @@ class ReleasedPath:
     changed_stds: Floats
     improved_stds: Floats
     shared: float = 0.0
+    start: int = field(kw_only=True)
 
     @property
     def multipliers(self) -> Floats:
         """The points, ascending."""
-        return MULTIPLIERS if self.changed.shape[-1] == SIDE else AROUND_ONE
+        return _BY_SIDE[self.changed.shape[-1]]
 
     @property
     def sizes(self) -> Floats:
@@ -160,32 +170,47 @@ class ReleasedPath:
     def _total(self) -> float:
         return max(float(self.decided.sum()), 1.0)
 
+    @property
+    def gap_bounds(self) -> Floats:
+        """Upper bounds on the gaps of all points together, with an error of `ERROR`.
+
+        A union over points, pairs, rates and signs, so that a choice after a look is covered.
+        """
+        gaps, stds = self.differences
+        margin = -float(ndtri(ERROR / (2.0 * gaps.size)))
+        return np.asarray((np.abs(gaps) + margin * stds).max(axis=0))
+
     def points(self) -> tuple[NDArray[np.int64], Floats]:
-        """Points from the smallest gap to no constraint, and the tolerance that each one keeps.
+        """Points from the start to no constraint, and the tolerance with which each is reached.
 
         Result `points`: positions in `multipliers`. `tolerances`: largest |gap| and `MARGIN`
         standard errors on the way to each point; ascending.
         """
-        start = int(np.argmin(self.gaps))
         free = int(np.searchsorted(self.multipliers, 0.0))
-        step = 1 if start <= free else -1
-        points = np.arange(start, free + step, step)
+        step = 1 if self.start <= free else -1
+        points = np.arange(self.start, free + step, step)
         gaps, stds = self.differences
         reach = (np.abs(gaps) + MARGIN * stds).max(axis=0)[points]
         return points, np.maximum.accumulate(reach)
 
     def choose(self, tolerance: float) -> tuple[int, float]:
-        """Choose the point next to no constraint that keeps to a tolerance.
+        """Walk from the start towards no constraint, as far as a tolerance is kept.
 
-        Result `point`: position in `multipliers`; that of the smallest gap where none keeps to
-        it. `kept`: smallest tolerance that this point keeps to.
+        For a tolerance that was fixed before these tables were released the gap at `point` is above
+        `kept` with a chance of at most `ERROR`: see ``docs/theory/fair_path.md``.
+
+        Result `point`: position in `multipliers`; the start where it does not keep to the
+        tolerance. `kept`: the tolerance; where the start does not keep to it, what the start
+        keeps to.
         """
         points, tolerances = self.points()
-        place = max(int(np.searchsorted(tolerances, tolerance, side="right")) - 1, 0)
-        return int(points[place]), float(tolerances[place])
+        passed = int(np.searchsorted(tolerances, tolerance, side="right"))
+        if passed == 0:
+            return int(points[0]), float(tolerances[0])
+        return int(points[passed - 1]), float(tolerance)
 
     def frame(self, groups: tuple) -> pd.DataFrame:
-        """Lay out the points between the smallest gap and no constraint."""
+        """Lay out the points between the start and no constraint."""
         points, tolerances = self.points()
         levels = {
             f"rate of {group}{name and f' ({name})'}": self.levels[r, g, points]
@@ -197,11 +222,27 @@ class ReleasedPath:
             "multiplier": self.multipliers[points],
             "gap": self.gaps[points],
             "gap_std": self.gap_stds[points],
+            "gap_bound": self.gap_bounds[points],
             **levels,
             "accuracy": self.accuracies[points],
             "accuracy_std": self.accuracy_stds[points],
         }
         return pd.DataFrame(columns)
+
+
+_BY_SIDE = {len(each) // 2: each for each in (MULTIPLIERS, COARSE, AROUND_ONE)}
+
+
+def start_of(path: ReleasedPath, multipliers: Floats) -> int:
+    """Find where gaps are smallest, by tables that are used for nothing else.
+
+    `path`: of other tables than those of the walk; gaps between its points are interpolated.
+    `multipliers`: those of the walk. Result: position in them; of equal ones the next to 0.
+    """
+    places = np.arange(len(multipliers))
+    known = np.searchsorted(multipliers, path.multipliers)
+    gaps = np.abs([np.interp(places, known, gap) for gap in path.differences[0]]).max(axis=0)
+    return int(np.lexsort((np.abs(multipliers), gaps))[0])
 
 
 def _along(sums: Floats) -> Floats:

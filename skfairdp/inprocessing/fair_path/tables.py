@@ -1,4 +1,4 @@
-"""The tables of a fair path: what they cost, what a record adds to each, and the direction."""
+"""Tables of a fair path: their plan, the entries of each record, the direction and the start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ import numpy as np
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.inprocessing.fair_path.path import AROUND_ONE, MULTIPLIERS, SIDE, Codes, flips
+from skfairdp.inprocessing.fair_path.path import (
+    AROUND_ONE,
+    COARSE,
+    MULTIPLIERS,
+    SIDE,
+    Codes,
+    ReleasedPath,
+    flips,
+    start_of,
+)
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates
 from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
 from skfairdp.inprocessing.rates.training import Lagrangian, ScaledAscent
@@ -23,8 +32,21 @@ from skfairdp.privacy.sizes import Sizes
 Signed = tuple[Codes, Codes]
 
 # How the tables share what they get, with a known direction and with one to be found.
-_SHARES = {"decisions": 0.3, "path": 0.6, "accuracy": 0.1}
-_WITH_ASCENT = {"decisions": 0.2, "ascent": 0.3, "path": 0.4, "accuracy": 0.1}
+_SHARES = {
+    "first decisions": 0.08,
+    "start": 0.12,
+    "decisions": 0.25,
+    "path": 0.47,
+    "accuracy": 0.08,
+}
+_WITH_ASCENT = {
+    "first decisions": 0.07,
+    "ascent": 0.27,
+    "start": 0.1,
+    "decisions": 0.15,
+    "path": 0.33,
+    "accuracy": 0.08,
+}
 # Where features and labels are public, so are right decisions, and what the scores expect.
 _IN_PUBLIC = {"decisions": 0.2, "adjusted decisions": 0.5, "path": 0.3}
 _ASCENT_STEPS = 32
@@ -39,10 +61,11 @@ def plan_tables(
     """
     segments = []
     side = len(AROUND_ONE) // 2 if public else SIDE
+    lengths = {"path": side, "accuracy": side, "start": len(COARSE) // 2}
     shares = _IN_PUBLIC if public else _WITH_ASCENT if ascent else _SHARES
     for name, share in shares.items():
         steps = _ASCENT_STEPS if name == "ascent" else 1
-        norm = prefix_norm(side if name in ("path", "accuracy") else 1)
+        norm = prefix_norm(lengths.get(name, 1))
         noise = multiplier * math.sqrt(steps / share) * norm
         failure = GRID_FAILURE if noise > 0.0 else 0.0
         segments.append(sizes.whole((name, norm, noise), steps=steps, failure=failure))
@@ -74,8 +97,16 @@ class Tables:
             self._known = self.public.outputs(self.chances).cpu().numpy()
             self._labels = self.public.labels.long().cpu().numpy()
 
+    def first(self) -> Floats:
+        """Release how many of each (group, label) are selected without a constraint, or not.
+
+        The direction and the start follow from it; gaps are estimated by other tables.
+        """
+        name = "first decisions" if self.public is None else "decisions"
+        return self._count(name, np.zeros((self.n_groups, 2)))
+
     def decided(self) -> Floats:
-        """Release how many of each (group, label) are selected without a constraint, or not."""
+        """Release the same with noise of its own, for the gaps along the path."""
         return self._count("decisions", np.zeros((self.n_groups, 2)))
 
     def adjusted(self, direction: Floats) -> Floats:
@@ -117,10 +148,40 @@ class Tables:
 
     def along(self, direction: Floats) -> tuple[Floats, Floats]:
         """Release how successes and right decisions change along the path of a direction."""
+        return self._along(direction, self.multipliers, "path", "accuracy")
+
+    @property
+    def multipliers(self) -> Floats:
+        """Points of the path, ascending."""
+        return MULTIPLIERS if self._labels is None else AROUND_ONE
+
+    def start(self, direction: Floats, first: Floats) -> int:
+        """Find the point of the smallest gap, apart from the tables that say how far to walk.
+
+        It is read off a coarse path of its own; where features and labels are public, off what
+        the scores expect.
+
+        `first`: as `first` released it. Result: position in `multipliers`.
+        """
+        if self._labels is not None:
+            look = self._expected(first)
+            levels = [self.rates.levels_of(look(m * direction)) for m in self.multipliers]
+            return int(np.argmin([np.ptp(level, axis=1).max() for level in levels]))
+        changed, _ = self._along(direction, COARSE, "start")
+        side = changed.shape[-1]
+        nothing = np.zeros(side)
+        # Standard errors are not asked for.
+        coarse = ReleasedPath(
+            self.rates, first, changed, np.zeros((2, side)), 0.0, nothing, nothing, start=side
+        )
+        return start_of(coarse, self.multipliers)
+
+    def _along(
+        self, direction: Floats, multipliers: Floats, name: str, of_accuracy: str | None = None
+    ) -> tuple[Floats, Floats]:
         weights = self.rates.selected.sum(axis=0)
         rate_of = np.abs(self.rates.selected).argmax(axis=0)
         found: list[tuple[Floats, Signed]] = []
-        multipliers = MULTIPLIERS if self._labels is None else AROUND_ONE
         of_side = len(multipliers) // 2
 
         def flipped(told: Floats) -> Signed:
@@ -140,8 +201,10 @@ class Tables:
             places, changes = flipped(told)
             return places, changes * (2 * labels - 1)
 
-        changed = self._table("path", successes, (2, len(self.rates.names), self.n_groups, of_side))
-        return changed, self._table("accuracy", right, (2, 1, of_side))[:, 0]
+        changed = self._table(name, successes, (2, len(self.rates.names), self.n_groups, of_side))
+        if of_accuracy is None:
+            return changed, np.zeros((2, of_side))
+        return changed, self._table(of_accuracy, right, (2, 1, of_side))[:, 0]
 
     def _frozen(self, rows: Rows) -> Floats:
         """Chances of the rows, which stay as they are: kept, here alone, of rows in memory."""
