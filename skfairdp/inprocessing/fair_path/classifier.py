@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,17 +82,17 @@ class FairPathClassifier(PathClassifier):
     groups_ : tuple
         All groups.
     decided_ : ndarray of float64, shape (n_groups, 2, 2)
-        Released number of records of each group, label and decision without a constraint; at
-        multiplier 1 where the sensitive features alone are protected.
+        Released number of records of each group, label and decision at `start_`; at multiplier 1
+        where the sensitive features alone are protected.
     direction_ : ndarray of float64, shape (n_groups, 2)
         What selecting a person of each group and label costs in the score s of gaps: known for
         two groups and one rate, found by dual ascent otherwise and where the sensitive features
         alone are protected.
-    changed_ : ndarray of float64, shape (2, n_rates, n_groups, 511)
-        Released prefix sums, for negative and for positive multipliers: how the successes of
+    changed_ : ndarray of float64, shape (2, n_rates, n_groups, 127)
+        Released prefix sums, for multipliers below `start_` and above it: how the successes of
         each rate change with the multiplier. Where the sensitive features alone are protected, for
         multipliers below 1 and above it, 8 each.
-    improved_ : ndarray of float64, shape (2, 511)
+    improved_ : ndarray of float64, shape (2, 127)
         The same of right decisions; without noise where features and labels are public.
     start_ : float
         Multiplier of the smallest gap, by a table that is used for nothing else. Every tolerance
@@ -275,11 +274,11 @@ class FairPathClassifier(PathClassifier):
             self.direction_ = tables.ascend(unconstrained, float(self.tolerance))
         else:
             self.direction_ = rates.direction(unconstrained.sum(axis=2))
-        start = tables.start(self.direction_, unconstrained)
-        self.start_ = float(tables.multipliers[start])
+        self.start_ = tables.start(self.direction_, unconstrained)
         # From here on with noise that neither direction nor start has seen.
-        fresh = tables.decided if public is None else partial(tables.adjusted, self.direction_)
-        self.decided_ = fresh()
-        self.changed_, self.improved_ = tables.along(self.direction_)
+        multipliers = tables.multipliers(self.start_)
+        middle = float(multipliers[len(multipliers) // 2])
+        self.decided_ = tables.decided(self.direction_, middle)
+        self.changed_, self.improved_ = tables.along(self.direction_, multipliers)
         self._stand_at(self._path_of(run.plan))
         del self._n_groups  # `groups_` tells it from here on

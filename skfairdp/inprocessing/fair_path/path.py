@@ -16,24 +16,42 @@ from skfairdp.inprocessing.rates.constraints import Floats
 
 Codes = NDArray[np.int64]
 
-# Fixed beforehand: edges from training quantiles would tell something about rows. They are
-# uniform in t = multiplier / (1 + |multiplier|), and symmetric, with 0 in the middle.
-SIDE = 511
-_T = np.arange(-SIDE, SIDE + 1) / (SIDE + 1.0)
+# Where a path may start, fixed beforehand: edges from training quantiles would tell about rows.
+# They are uniform in t = multiplier / (1 + |multiplier|), with 0 in the middle.
+_PLACES = 511
+_T = np.arange(-_PLACES, _PLACES + 1) / (_PLACES + 1.0)
 MULTIPLIERS: Floats = _T / (1.0 - np.abs(_T))
+# The table that finds the start is coarse, as noise on a prefix sum grows with their number: every
+# 16th multiplier, 0 among them.
+_STRIDE = 16
+COARSE: Floats = MULTIPLIERS[_PLACES % _STRIDE :: _STRIDE]
+# Multipliers of a path on either side of its middle.
+SIDE = 127
 # Where groups alone are private a direction is as long as it should be, and 1 is in the middle.
 # Groups may be small there: less noise, and coarser.
 AROUND_ONE: Floats = np.concatenate([np.arange(8) / 8.0, 9.0 / np.arange(9.0, 0.0, -1.0)])
-# The table that finds the start is coarse, as noise on a prefix sum grows with their number: every
-# 16th multiplier, the one in the middle among them.
-_STRIDE = 16
-COARSE: Floats = MULTIPLIERS[SIDE % _STRIDE :: _STRIDE]
 # Chance that a gap is above the tolerance that is said to be kept.
 ERROR = 0.1
 # A point is passed where its gap keeps to the tolerance with this many standard errors to spare.
 # Enough for one point that is fixed before its noise is drawn, and for no other: the walk starts
 # where another release says.
 MARGIN = float(ndtri(1.0 - ERROR))
+
+
+def around(start: float) -> Floats:
+    """Multipliers of a path that starts in the middle, ascending, with 0 at one end.
+
+    Result (2 * SIDE + 1,): uniform on each side in t = multiplier / (1 + |multiplier|). For a start
+    of 0 it is in the middle.
+    """
+    if start < 0.0:
+        return 0.0 - around(-start)[::-1]
+    middle, steps = start / (1.0 + start), np.arange(1, SIDE + 1) / (SIDE + 1.0)
+    below = middle * np.arange(SIDE) / SIDE if start > 0.0 else -steps[::-1]
+    t = np.concatenate([below, [middle], middle + (1.0 - middle) * steps])
+    multipliers = t / (1.0 - np.abs(t))
+    multipliers[SIDE] = start
+    return np.asarray(multipliers)
 
 
 def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
@@ -45,7 +63,7 @@ def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
     return scores[:, 0] - multiplier * scores[:, 1]
 
 
-def flips(scores: Floats, multipliers: Floats = MULTIPLIERS) -> tuple[Codes, Codes]:
+def flips(scores: Floats, multipliers: Floats) -> tuple[Codes, Codes]:
     """Where on the path each row's decision changes, and how.
 
     With rising multiplier a row of ``s > 0`` is selected until some edge, another one from some
@@ -75,16 +93,18 @@ def flips(scores: Floats, multipliers: Floats = MULTIPLIERS) -> tuple[Codes, Cod
 class ReleasedPath:
     """Estimates at every multiplier; functions of released values alone.
 
-    `rates`: what is compared. `decided` (n_groups, 2, 2): released records of each (group, label,
-    decision) at the multiplier in the middle. `changed` (2, n_rates, n_groups, side): released
-    prefix sums of how successes change along each side, see `flips`. `improved` (2, side): the same
-    of right decisions. `decided_std`: standard deviation of the noise of each entry of `decided`.
-    `changed_stds`, `improved_stds` (side,): those of each prefix sum. `shared`: part of the noise
-    that is taken off each group, all together being known. `start`: position in `multipliers`
-    where a walk begins; must not depend on the noise of these tables.
+    `rates`: what is compared. `multipliers` (2 * side + 1,): the points, ascending. `decided`
+    (n_groups, 2, 2): released records of each (group, label, decision) at the multiplier in the
+    middle. `changed` (2, n_rates, n_groups, side): released prefix sums of how successes change
+    along each side, see `flips`. `improved` (2, side): the same of right decisions. `decided_std`:
+    standard deviation of the noise of each entry of `decided`. `changed_stds`, `improved_stds`
+    (side,): those of each prefix sum. `shared`: part of the noise that is taken off each group, all
+    together being known. `start`: position in `multipliers` where a walk begins; must not depend
+    on the noise of these tables.
     """
 
     rates: Rates
+    multipliers: Floats
     decided: Floats
     changed: Floats
     improved: Floats
@@ -93,11 +113,6 @@ class ReleasedPath:
     improved_stds: Floats
     shared: float = 0.0
     start: int = field(kw_only=True)
-
-    @property
-    def multipliers(self) -> Floats:
-        """The points, ascending."""
-        return _BY_SIDE[self.changed.shape[-1]]
 
     @property
     def sizes(self) -> Floats:
@@ -230,19 +245,15 @@ class ReleasedPath:
         return pd.DataFrame(columns)
 
 
-_BY_SIDE = {len(each) // 2: each for each in (MULTIPLIERS, COARSE, AROUND_ONE)}
+def start_of(path: ReleasedPath) -> float:
+    """Find the multiplier of `MULTIPLIERS` where gaps are smallest; of equal ones the next to 0.
 
-
-def start_of(path: ReleasedPath, multipliers: Floats) -> int:
-    """Find where gaps are smallest, by tables that are used for nothing else.
-
-    `path`: of other tables than those of the walk; gaps between its points are interpolated.
-    `multipliers`: those of the walk. Result: position in them; of equal ones the next to 0.
+    `path`: of tables that are used for nothing else. Gaps between its points are interpolated.
     """
-    places = np.arange(len(multipliers))
-    known = np.searchsorted(multipliers, path.multipliers)
+    places = np.arange(len(MULTIPLIERS))
+    known = np.searchsorted(MULTIPLIERS, path.multipliers)
     gaps = np.abs([np.interp(places, known, gap) for gap in path.differences[0]]).max(axis=0)
-    return int(np.lexsort((np.abs(multipliers), gaps))[0])
+    return float(MULTIPLIERS[np.lexsort((np.abs(MULTIPLIERS), gaps))[0]])
 
 
 def _along(sums: Floats) -> Floats:

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from skfairdp.engine.inference import outputs
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.figures import significant_up
 from skfairdp.inprocessing.fair_path.display import FairPathDisplay
-from skfairdp.inprocessing.fair_path.path import ReleasedPath, decisions
+from skfairdp.inprocessing.fair_path.path import AROUND_ONE, ReleasedPath, around, decisions
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores
 from skfairdp.inprocessing.fair_path.tables import planned
 from skfairdp.inprocessing.gradient import GradientClassifier
@@ -68,9 +68,19 @@ class PathClassifier(GradientClassifier):
         # Where nothing is paid for accuracy, all groups together are known.
         shared = 0.0 if "accuracy" in stds else 1.0 / len(self.decided_)
         of_decided = stds.get("adjusted decisions", stds["decisions"])
-        tables = self.decided_, self.changed_, self.improved_
-        path = ReleasedPath(self._rates, *tables, of_decided, of_path, of_accuracy, shared, start=0)
-        return replace(path, start=int(np.searchsorted(path.multipliers, self.start_)))
+        multipliers = around(self.start_) if "accuracy" in stds else AROUND_ONE
+        return ReleasedPath(
+            self._rates,
+            multipliers,
+            self.decided_,
+            self.changed_,
+            self.improved_,
+            of_decided,
+            of_path,
+            of_accuracy,
+            shared,
+            start=int(np.searchsorted(multipliers, self.start_)),
+        )
 
     def _stand_at(self, path: ReleasedPath) -> None:
         point, kept = path.choose(self.tolerance)

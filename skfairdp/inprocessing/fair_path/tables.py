@@ -15,10 +15,11 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.inprocessing.fair_path.path import (
     AROUND_ONE,
     COARSE,
-    MULTIPLIERS,
     SIDE,
     Codes,
     ReleasedPath,
+    around,
+    decisions,
     flips,
     start_of,
 )
@@ -105,13 +106,10 @@ class Tables:
         name = "first decisions" if self.public is None else "decisions"
         return self._count(name, np.zeros((self.n_groups, 2)))
 
-    def decided(self) -> Floats:
-        """Release the same with noise of its own, for the gaps along the path."""
-        return self._count("decisions", np.zeros((self.n_groups, 2)))
-
-    def adjusted(self, direction: Floats) -> Floats:
-        """Release the same at the multiplier 1 of a direction."""
-        return self._count("adjusted decisions", direction)
+    def decided(self, direction: Floats, middle: float) -> Floats:
+        """Release the same at a multiplier of a direction, with noise of its own."""
+        name = "decisions" if self.public is None else "adjusted decisions"
+        return self._count(name, direction, middle)
 
     def ascend(self, decided: Floats, tolerance: float) -> Floats:
         """Find the direction in which gaps fall at the least cost: by multipliers of the gaps.
@@ -146,35 +144,31 @@ class Tables:
             lagrangian.observe(look(costs[-1]) / n)
         return np.asarray(np.mean(costs[_ASCENT_STEPS // 2 :], axis=0))
 
-    def along(self, direction: Floats) -> tuple[Floats, Floats]:
-        """Release how successes and right decisions change along the path of a direction."""
-        return self._along(direction, self.multipliers, "path", "accuracy")
-
-    @property
-    def multipliers(self) -> Floats:
-        """Points of the path, ascending."""
-        return MULTIPLIERS if self._labels is None else AROUND_ONE
-
-    def start(self, direction: Floats, first: Floats) -> int:
-        """Find the point of the smallest gap, apart from the tables that say how far to walk.
+    def start(self, direction: Floats, first: Floats) -> float:
+        """Find the multiplier of the smallest gap, apart from the tables that say how far to walk.
 
         It is read off a coarse path of its own; where features and labels are public, off what
         the scores expect.
 
-        `first`: as `first` released it. Result: position in `multipliers`.
+        `first`: as `first` released it.
         """
-        if self._labels is not None:
+        if self.public is not None:
             look = self._expected(first)
-            levels = [self.rates.levels_of(look(m * direction)) for m in self.multipliers]
-            return int(np.argmin([np.ptp(level, axis=1).max() for level in levels]))
+            levels = [self.rates.levels_of(look(m * direction)) for m in AROUND_ONE]
+            return float(AROUND_ONE[np.argmin([np.ptp(level, axis=1).max() for level in levels])])
         changed, _ = self._along(direction, COARSE, "start")
         side = changed.shape[-1]
-        nothing = np.zeros(side)
         # Standard errors are not asked for.
-        coarse = ReleasedPath(
-            self.rates, first, changed, np.zeros((2, side)), 0.0, nothing, nothing, start=side
-        )
-        return start_of(coarse, self.multipliers)
+        tables, stds = (first, changed, np.zeros((2, side))), (0.0, *np.zeros((2, side)))
+        return start_of(ReleasedPath(self.rates, COARSE, *tables, *stds, start=side))
+
+    def multipliers(self, start: float) -> Floats:
+        """Points of the path, ascending; decisions are counted in the middle."""
+        return around(start) if self.public is None else AROUND_ONE
+
+    def along(self, direction: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
+        """Release how successes and right decisions change along the path of a direction."""
+        return self._along(direction, multipliers, "path", "accuracy")
 
     def _along(
         self, direction: Floats, multipliers: Floats, name: str, of_accuracy: str | None = None
@@ -212,11 +206,12 @@ class Tables:
             self._known = outputs_by_row(self.chances, rows.X).cpu().numpy()
         return self._known
 
-    def _count(self, name: str, costs: Floats) -> Floats:
-        """Release who of each (group, label) is selected at some costs."""
+    def _count(self, name: str, direction: Floats, multiplier: float = 1.0) -> Floats:
+        """Release who of each (group, label) is selected at a multiplier of a direction."""
 
         def entries(told: Floats, groups: Codes, labels: Codes) -> Signed:
-            selected = told[:, 0] > weighted(costs, told)
+            scores = np.column_stack([told[:, 0], weighted(direction, told)])
+            selected = decisions(scores, multiplier) > 0.0
             return (labels * 2 + selected) * self.n_groups + groups, np.ones_like(labels)
 
         return self._table(name, entries, (2, 2, self.n_groups, 1))[..., 0].transpose(2, 0, 1)
