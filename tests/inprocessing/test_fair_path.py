@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -21,17 +20,13 @@ from skorch import NeuralNet
 from torch import nn
 
 from skfairdp import FairPathClassifier, PrivacyLedger, default_net
-from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.modules import MLP
-from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.path import (
     AROUND_ONE,
     MULTIPLIERS,
-    SIDE,
     ReleasedPath,
     around,
     decisions,
@@ -44,8 +39,8 @@ from skfairdp.model_selection import PrivateSearchCV, specify
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
+from tests.inprocessing.redrawn import Redrawn, released_path, without_noise
 from tests.inprocessing.rows import two_groups
 
 FAST = {"max_epochs": 3, "progress": False}
@@ -171,21 +166,6 @@ def path_of(counts: np.ndarray, rates: Rates, direction: np.ndarray) -> tuple:
     scores = Scores(table.chances, direction)(table.chances.logits).numpy()
     tables = Tables(table, table.chances, rates, "unused", counts.shape[1])
     return scores, released_path(tables, direction)
-
-
-def released_path(
-    tables: Tables, direction: np.ndarray, middle: float | None = None
-) -> ReleasedPath:
-    """All that a fit releases after the direction; `middle` takes the place of the start."""
-    plan = tables.release.meter.plan
-    start = tables.start(direction, tables.first()) if middle is None else middle
-    multipliers = tables.multipliers(start)
-    released = tables.decided(direction, start), *tables.along(direction, multipliers)
-    stds = {name: each.blocks[0].noise_std for name, each in planned(plan).items()}
-    of_sums = (PrefixSums(SIDE, stds[name]).stds for name in ("path", "accuracy"))
-    return ReleasedPath(
-        tables.rates, multipliers, *released, stds["decisions"], *of_sums, start=SIDE
-    )
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
@@ -314,81 +294,6 @@ def test_without_noise_the_path_is_what_the_classifier_does(notion, protects, ro
                 hit, miss = stratum.count(table)
                 assert path.levels[s, g, j] == pytest.approx(float(hit[0] / (hit[0] + miss[0])))
         assert path.accuracies[j] == pytest.approx((selected == y).mean())
-
-
-class Redrawn:
-    """All tables of a fit with noise drawn anew; net and rows stay as they are."""
-
-    def __init__(self, model, X, y, groups, multiplier: float) -> None:
-        self.model, self.tolerance = model, float(model.tolerance)
-        self.rates, self.n_groups = Rates.of(model.notion), len(model.groups_)
-        self.ascent = len(self.rates.names) > 1 or self.n_groups > 2
-        codes = np.searchsorted(np.array(model.groups_), groups)
-        sizes = Sizes.of_all(len(y), len(y))
-        self.plan = sizes.plan(*plan_tables(sizes, multiplier, ascent=self.ascent), delta=1e-12)
-        chances = Chances(model.module_, self.rates, self.n_groups)
-        features = torch.from_numpy(np.asarray(X, dtype=np.float32))
-        self.chances, self.told = chances, outputs_by_row(chances, features).numpy()
-        targets = torch.from_numpy(y), torch.from_numpy(codes)
-        self.rows = Rows(features, targets, np.zeros(len(y), dtype=np.int64))
-        flat = flatten(model.module_)
-        objective = ScoresObjective(self.rates, self.n_groups)
-        self.clipper = make_clipper(model.module_, flat, objective)
-
-    def tables(self, noise: NoiseSource, plan: Plan | None = None) -> Tables:
-        release = NoisyRelease(self.rows, plan or self.plan, self.clipper, noise)
-        tables = Tables(release, self.chances, self.rates, self.model.notion, self.n_groups)
-        tables._known = self.told  # the same for all, and asked of the net once
-        return tables
-
-    def path(self, noise: NoiseSource) -> tuple[ReleasedPath, np.ndarray]:
-        """Draw a path, and its true gaps."""
-        tables = self.tables(noise)
-        first = tables.first()
-        if self.ascent:
-            direction = tables.ascend(first, self.tolerance)
-        else:
-            direction = self.rates.direction(first.sum(axis=2))
-        start = tables.start(direction, first)
-        tables.start = lambda *_: start
-        tables.first = lambda: first
-        path = released_path(tables, direction)
-        return path, self.exact(direction, start).gaps
-
-    def exact(self, direction: np.ndarray, start: float) -> ReleasedPath:
-        sizes = Sizes.of_all(len(self.told), len(self.told))
-        plan = sizes.plan(*plan_tables(sizes, 0.0, ascent=self.ascent), delta=1e-12)
-        return released_path(self.tables(NoiseSource(0), plan), direction, start)
-
-
-def without_noise(X, y, groups, **settings) -> FairPathClassifier:
-    model = FairPathClassifier(epsilon=math.inf, random_state=0, progress=False, **settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # neither private nor, everywhere, fair
-        return model.fit(X, y, sensitive_features=groups)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
-def test_a_tolerance_is_kept_in_nine_fits_of_ten(notion: str) -> None:
-    """Only the tables' noise is drawn anew: what the margin is for."""
-    X, y, groups = two_groups(20_000)
-    X[:, 2] += 1.2 * (groups == "a")
-    X[:, 0] += 1.0 * (groups == "a")
-    model = without_noise(X, y, groups, notion=notion, tolerance=0.05, max_epochs=12)
-    redrawn, noise, tolerance = Redrawn(model, X, y, groups, 8.0), NoiseSource(3), 0.07
-    gaps, kept = [], []
-    for _ in range(200):
-        path, exact = redrawn.path(noise)
-        assert exact[np.searchsorted(path.multipliers, 0.0)] > 0.12
-        point, reached = path.choose(tolerance)
-        gaps.append(exact[point])
-        kept.append(reached <= tolerance)
-    assert np.mean(kept) > 0.9
-    over = (np.array(gaps) > tolerance)[kept].sum()
-    assert over <= 200 * 0.1 + 3 * (200 * 0.1 * 0.9) ** 0.5
-    # And not by being far more careful than that.
-    assert np.median(gaps) > tolerance / 3
 
 
 def one_of_many(path: ReleasedPath) -> ReleasedPath:

@@ -30,12 +30,13 @@ SIDE = 127
 # Where groups alone are private a direction is as long as it should be, and 1 is in the middle.
 # Groups may be small there: less noise, and coarser.
 AROUND_ONE: Floats = np.concatenate([np.arange(8) / 8.0, 9.0 / np.arange(9.0, 0.0, -1.0)])
-# Chance that a gap is above the tolerance that is said to be kept.
+# Chance that a gap is above the tolerance that is said to be kept; a fifth of it is for what
+# standard errors leave out, which are of first order in the noise over a group's size.
 ERROR = 0.1
 # A point is passed where its gap keeps to the tolerance with this many standard errors to spare.
 # Enough for one point that is fixed before its noise is drawn, and for no other: the walk starts
 # where another release says.
-MARGIN = float(ndtri(1.0 - ERROR))
+MARGIN = float(ndtri(1.0 - 0.8 * ERROR))
 
 
 def around(start: float) -> Floats:
@@ -192,7 +193,7 @@ class ReleasedPath:
         A union over points, pairs, rates and signs, so that a choice after a look is covered.
         """
         gaps, stds = self.differences
-        margin = -float(ndtri(ERROR / (2.0 * gaps.size)))
+        margin = -float(ndtri(0.8 * ERROR / (2.0 * gaps.size)))
         return np.asarray((np.abs(gaps) + margin * stds).max(axis=0))
 
     def points(self) -> tuple[NDArray[np.int64], Floats]:
