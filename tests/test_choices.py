@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,6 +185,12 @@ def test_every_noisy_choice_is_on_the_page() -> None:
     for name, reasons in LISTED.items():
         if NOISY & set(reasons):
             assert name in page or f"`{name.rsplit('/', 1)[1]}`" in page, name
+
+
+def test_the_tests_that_the_page_names_exist() -> None:
+    named = set(re.findall(r"`(tests/[\w/.]+)`", PAGE.read_text(encoding="utf-8")))
+    assert len(named) > 5
+    assert not [name for name in named if not (PACKAGE.parent / name).exists()]
 
 
 @pytest.mark.parametrize(

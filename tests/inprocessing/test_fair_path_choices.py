@@ -78,7 +78,7 @@ SLOW = [("equal_opportunity", 2, 0.1), ("demographic_parity", 3, 0.1), ("equaliz
 def test_a_tolerance_is_kept_in_nine_tables_of_ten(notion, n_groups, share) -> None:
     """Fails with a chance of 1e-6 where the error is .1."""
     redrawn, tolerance = tables_of(notion, n_groups, share)
-    n = 200
+    n = 150
     kept, *errors = missed(redrawn, tolerance, n)
     assert kept > n / 10
     assert max(errors) <= binom.ppf(1.0 - 1e-6, n, ERROR)
