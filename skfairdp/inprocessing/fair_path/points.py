@@ -91,7 +91,7 @@ class PathClassifier(GradientClassifier):
             warn_user(
                 f"The path does not keep to 'tolerance' = {self.tolerance:g}: where it starts, the "
                 f"gap is estimated as {path.gaps[point]:.3g}, with a standard error of "
-                f"{path.gap_stds[point]:.2g}. This point is used and keeps to {reached}; more "
+                f"{path.gap_stds[point]:.2g}. This point is used. It keeps to {reached}; more "
                 "rows, a larger 'epsilon' or 'path_share' help.",
                 FairnessWarning,
             )
