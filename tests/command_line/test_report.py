@@ -27,7 +27,7 @@ from tests.processes import in_one_worker, run_fresh
 NAMED = ("--positive", "yes")
 ZONES = ("Asia/Tokyo", "America/Lima")
 
-pytestmark = pytest.mark.filterwarnings("ignore:No point of the path")
+pytestmark = pytest.mark.filterwarnings("ignore:The path does not keep")
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Scores of the optimal fair classifier: what a net learns for it, and what it decides by.
+"""Scores of the optimal fair classifier: the loss that a net learns, and the rule of decision.
 
 The rule is ``2 eta(x) - 1 - multiplier * s(x) > 0`` with
 
@@ -54,6 +54,12 @@ class Rates:
         noisy.
         """
         return np.maximum(self.trials @ sizes.T, 1.0)
+
+    def levels_of(self, decided: Floats) -> Floats:
+        """Rates (n_rates, n_groups) in a table (n_groups, 2, 2) by group, label and decision."""
+        sizes = decided.sum(axis=2)
+        successes = self.selected @ decided[:, :, 1].T + self.offset @ sizes.T
+        return np.asarray(successes / self.trials_of(sizes))
 
     def direction(self, sizes: Floats) -> Floats:
         """What selecting a record of each (group, label) costs, for two groups and one rate."""
