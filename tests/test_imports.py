@@ -22,7 +22,7 @@ LAYERS = (
     {"exceptions", "figures", "documentation"},
     {"assumptions", "deprecation", "parameters"},
     {"datasets", "labels"},
-    {"persons", "rows"},
+    {"numbers", "persons", "rows"},
     {"privacy", "fairness"},
     {"protocol"},
     {"engine", "certificate"},

@@ -159,15 +159,15 @@ def prepare_net(
     net: NeuralNet | None,
     *,
     n_features: int,
-    n_classes: int,
+    n_classes: int | None,
     seed: int,
     n_logits: int | None = None,
 ) -> PreparedNet:
     """Clone and initialise a net with seeded weights and flat parameters.
 
     `net`: none stands for `default_net`. `n_features`: given to modules that take an argument of
-    that name and have none set. Those that take ``n_outputs`` and have none set get one logit for
-    two classes under BCEWithLogitsLoss, else one a class. `seed`: of the initial weights; torch's
+    that name and have none set. `n_classes`: None where targets are numbers. Those that take ``n_outputs`` and have none set get one logit for
+    two classes under BCEWithLogitsLoss and one output for numbers, else one a class. `seed`: of the initial weights; torch's
     global generator is left alone. `n_logits`: number of outputs of a mechanism whose criterion,
     BCEWithLogitsLoss, has several binary targets; None: what `n_classes` says.
     """
@@ -176,7 +176,11 @@ def prepare_net(
     settings: dict[str, Any] = {"verbose": 0, "train_split": None}
     if working.callbacks != "disable":  # skorch fails when it is disabled twice
         settings["callbacks"] = "disable"
-    if n_classes > 2 and working.criterion is nn.BCEWithLogitsLoss:
+    if n_classes is None:
+        if working.criterion is nn.BCEWithLogitsLoss and working.module is MLP:
+            settings["criterion"] = nn.MSELoss
+        n_classes = 1
+    elif n_classes > 2 and working.criterion is nn.BCEWithLogitsLoss:
         if working.module is not MLP:
             raise ValueError(
                 f"'net' has the criterion BCEWithLogitsLoss, which is for two classes; there are "

@@ -15,9 +15,11 @@ from skfairdp import (
     AbstainingClassifier,
     CovarianceConstrainedClassifier,
     DPAdditiveClassifier,
+    DPAdditiveRegressor,
     DPFermiClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
+    DPSGDRegressor,
     FairDPClassifier,
     FairPATEClassifier,
     FairPathClassifier,
@@ -64,6 +66,7 @@ _FAIR_MODELS = FunctionalMechanismClassifier(
 #   releasing    releases rows, and takes no part in what predictions promise
 #   tables       learns levels of columns, and predicts nothing
 #   answering    decides about the answers of a fitted model
+#   numbers      predicts numbers: `amounts` has the targets
 SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     DPSGDClassifier: ("rows", {"DP-SGD": _DPSGD}),
     DPAdditiveClassifier: (
@@ -206,6 +209,22 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     ),
     PrivateTableEncoder: ("tables", {"table": PrivateTableEncoder(epsilon=1.0)}),
     AbstainingClassifier: ("answering", {"abstaining": AbstainingClassifier(_DPSGD)}),
+    DPSGDRegressor: (
+        "numbers",
+        {
+            "DP-SGD, numbers": DPSGDRegressor(target_bounds=(-20.0, 40.0), **FAST),
+            "DP-SGD, bounds bought": DPSGDRegressor(**FAST),
+        },
+    ),
+    DPAdditiveRegressor: (
+        "numbers",
+        {
+            "additive, numbers": DPAdditiveRegressor((-20.0, 40.0), bounds=_ROWS, n_bins=8, **FAST),
+            "additive, Huber": DPAdditiveRegressor(
+                (-20.0, 40.0), bounds=_ROWS, n_bins=8, loss="huber", **FAST
+            ),
+        },
+    ),
 }
 
 
@@ -245,12 +264,14 @@ ROSTER, NEEDS_GROUPS = of("rows", "grouped"), of("grouped")
 AROUND, ATTRIBUTE, CONSTRAINED = of("around"), of("attribute"), of("constrained")
 VOTING, CLOSED_FORM, SMOOTHED, APART = of("voting"), of("closed form"), of("smoothed"), of("apart")
 RELEASING, ANSWERING, TABLES = of("releasing"), of("answering"), of("tables")
+NUMBERS = of("numbers")
 
 every_constrained = pytest.mark.parametrize("name", CONSTRAINED)
 every_attribute = pytest.mark.parametrize("name", ATTRIBUTE)
 every_closed_form = pytest.mark.parametrize("name", CLOSED_FORM)
 every_smoothed = pytest.mark.parametrize("name", SMOOTHED)
 every_estimator = pytest.mark.parametrize("name", ROSTER)
+every_regressor = pytest.mark.parametrize("name", NUMBERS)
 every_voting = pytest.mark.parametrize("name", VOTING)
 every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 
@@ -263,8 +284,14 @@ def build(name: str, **parameters: Any) -> Any:
 @cache
 def once(name: str, **parameters: Any) -> Any:
     """Return an estimator fitted on `people`, shared by all checks that change nothing of it."""
-    X, y, groups = people()
+    X, y, groups = amounts() if name in NUMBERS else people()
     return build(name, **parameters).fit(X, y, sensitive_features=groups)
+
+
+def amounts(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows and groups of `people`, with a number in (-20, 40) for each row."""
+    X, _, groups = people(n, seed)
+    return X, (10.0 + 4.0 * X[:, 0] - 2.0 * X[:, 1]).clip(-19.0, 39.0), groups
 
 
 def people(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
