@@ -69,6 +69,9 @@ class TargetBounds:
         return (self.middle + self.half * given).clip(self.low, self.high)
 
 
+UNIT = TargetBounds(-1.0, 1.0)  # leave numbers as they are, and clip them
+
+
 def check_numbers(estimator: Any, y: Any, n_rows: int) -> NDArray[np.float64]:
     """Read one finite number a row, each cell by itself.
 

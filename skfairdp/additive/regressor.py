@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from torch import nn
 
 from skfairdp.additive.model import AdditiveModel
+from skfairdp.engine.nets import NUMBER_LOSSES
 from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.numbers import TargetBounds
 from skfairdp.parameters import Choice
-
-_CRITERIA = {"squared": nn.MSELoss, "huber": nn.HuberLoss}
 
 
 class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
@@ -63,7 +61,8 @@ class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
     >>> import numpy as np
     >>> from skfairdp import DPAdditiveRegressor
     >>> X = np.random.default_rng(0).uniform(size=(3000, 2))
-    >>> model = DPAdditiveRegressor((0, 10), bounds=(0, 1), n_bins=8).fit(X, 10 * X[:, 0] ** 2)
+    >>> model = DPAdditiveRegressor((0, 1), target_bounds=(0, 10), n_bins=8)
+    >>> _ = model.fit(X, 10 * X[:, 0] ** 2)
     >>> model.explain(X[:2]).columns.tolist()
     ['intercept', 'x0', 'x1']
     >>> bool(model.privacy_.epsilon <= 1.0)
@@ -72,14 +71,13 @@ class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
 
     loss: str = "squared"
 
-    _parameters = {"loss": (Choice(tuple(_CRITERIA)),)}
+    _parameters = {"loss": (Choice(tuple(NUMBER_LOSSES)),)}
     _predicts = "prediction"
 
     @property  # type: ignore[misc]
     def net(self) -> Any:
         """The linear net, as skorch has it."""
-        net = super().net.set_params(criterion=_CRITERIA[self.loss])
-        return net.set_params(criterion__delta=0.25) if self.loss == "huber" else net
+        return super().net.set_params(**NUMBER_LOSSES[self.loss])
 
     def _unit_of_outputs(self) -> tuple[float, float]:
         bounds = TargetBounds(*self.target_bounds_)

@@ -9,6 +9,7 @@ from os import PathLike
 
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
+from sklearn.base import is_regressor
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
@@ -181,6 +182,13 @@ def certify(
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
+    if X is not None and is_regressor(deployed.final):
+        raise ValueError(
+            f"certify got held-out rows for {type(deployed.final).__name__}, which predicts "
+            "numbers: the notions compare rates of classes. Call certify(model) without rows for "
+            "its privacy, and compare predictions between groups with "
+            "fairlearn.metrics.MetricFrame, such as by mean_absolute_error."
+        )
     facts = known_facts(deployed, y, sensitive_features, pos_label)
     turned = check_positive(deployed, pos_label)
     privacy = model_privacy(deployed, public_steps)

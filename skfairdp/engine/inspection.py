@@ -118,7 +118,8 @@ def refuse_wrong_outputs(
 ) -> None:
     """Refuse a module whose outputs do not fit the targets, before one is used.
 
-    `n_classes`: None where targets are numbers. `n_logits`: number of outputs that the mechanism asks for; None: what the classes need.
+    `n_classes`: None where targets are numbers. `n_logits`: number of outputs that the mechanism
+    asks for; None: what the targets need.
     """
     probe = _as_at_prediction(module)
     reference = next(probe.parameters())

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from skfairdp.numbers import TargetBounds
+from skfairdp.numbers import UNIT, TargetBounds
 
 
 class Objective:
@@ -185,7 +185,7 @@ class NumberObjective(Objective):
 
     # Distance from which the loss is linear; None: squared everywhere
     delta: float | None = None
-    bounds: TargetBounds = TargetBounds(-1.0, 1.0)
+    bounds: TargetBounds = UNIT
 
     def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
         output, target = self._aligned(output, targets[0])

@@ -92,7 +92,7 @@ class DPSGDRegressor(GradientRegressor):
     >>> from sklearn.datasets import make_regression
     >>> from skfairdp import DPSGDRegressor
     >>> X, y = make_regression(2000, 5, random_state=0)
-    >>> model = DPSGDRegressor((-300, 300), epsilon=1.0).fit(X, y)
+    >>> model = DPSGDRegressor(target_bounds=(-300, 300), epsilon=1.0).fit(X, y)
     >>> model.predict(X).shape
     (2000,)
     >>> bool(model.privacy_.epsilon <= 1.0)

@@ -42,8 +42,8 @@ class GradientPredictor(BudgetedPredictor):
 
     A mechanism says how sizes become cells (`_sizes`: all records are one), what its plan looks
     like for a noise multiplier (`_plan`: noisy mean gradients in passes over all records) and what
-    it does with the releases (`_train`: takes the net's steps). Classifiers and regressors differ in
-    what they read of the targets (`_encoded`) and leave after a fit (`_keep`).
+    it does with the releases (`_train`: takes the net's steps). Classifiers and regressors differ
+    in what they read of the targets (`_encoded`) and leave after a fit (`_keep`).
 
     Parameters
     ----------

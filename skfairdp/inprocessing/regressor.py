@@ -54,7 +54,7 @@ class GradientRegressor(GradientPredictor, PrivateRegressor):
         `outside_epsilon`; of persons with several rows, one row each. None where none was bought.
     """
 
-    target_bounds: Sequence[float] | None = field(default=None, kw_only=False)
+    target_bounds: Sequence[float] | None = None
     target_bounds_epsilon: float | None = None
     outside_epsilon: float | None = None
 
@@ -145,7 +145,8 @@ class GradientRegressor(GradientPredictor, PrivateRegressor):
         ndarray of float64, shape (n_samples,)
             In units of the target, between `target_bounds_`.
         """
-        return TargetBounds(*self.target_bounds_).unscaled(self._scaled(X))
+        scaled = self._scaled(X)  # which refuses a model that is not fitted
+        return TargetBounds(*self.target_bounds_).unscaled(scaled)
 
     def _scaled(self, X: ArrayLike) -> np.ndarray:
         """What the net says of each row, where -1 and 1 are the bounds of the target."""

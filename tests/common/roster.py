@@ -37,6 +37,8 @@ from skfairdp import (
     SmoothedClassifier,
 )
 from tests.common.halves import (
+    AdditiveOfLabels,
+    DPSGDOfLabels,
     HalfPublicFairPATE,
     HalfPublicPATE,
     HalfPublicSFPATE,
@@ -66,7 +68,7 @@ _FAIR_MODELS = FunctionalMechanismClassifier(
 #   releasing    releases rows, and takes no part in what predictions promise
 #   tables       learns levels of columns, and predicts nothing
 #   answering    decides about the answers of a fitted model
-#   numbers      predicts numbers: `amounts` has the targets
+#   numbers      predicts numbers: here 0 for the label "no" and 1 for "yes"
 SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     DPSGDClassifier: ("rows", {"DP-SGD": _DPSGD}),
     DPAdditiveClassifier: (
@@ -212,16 +214,18 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     DPSGDRegressor: (
         "numbers",
         {
-            "DP-SGD, numbers": DPSGDRegressor(target_bounds=(-20.0, 40.0), **FAST),
-            "DP-SGD, bounds bought": DPSGDRegressor(**FAST),
+            "DP-SGD, numbers": DPSGDOfLabels(target_bounds=(-1.0, 2.0), **FAST),
+            "DP-SGD, bounds bought": DPSGDOfLabels(**FAST),
         },
     ),
     DPAdditiveRegressor: (
         "numbers",
         {
-            "additive, numbers": DPAdditiveRegressor((-20.0, 40.0), bounds=_ROWS, n_bins=8, **FAST),
-            "additive, Huber": DPAdditiveRegressor(
-                (-20.0, 40.0), bounds=_ROWS, n_bins=8, loss="huber", **FAST
+            "additive, numbers": AdditiveOfLabels(
+                _ROWS, target_bounds=(-1.0, 2.0), n_bins=8, **FAST
+            ),
+            "additive, Huber": AdditiveOfLabels(
+                _ROWS, target_bounds=(-1.0, 2.0), n_bins=8, loss="huber", **FAST
             ),
         },
     ),
@@ -284,14 +288,8 @@ def build(name: str, **parameters: Any) -> Any:
 @cache
 def once(name: str, **parameters: Any) -> Any:
     """Return an estimator fitted on `people`, shared by all checks that change nothing of it."""
-    X, y, groups = amounts() if name in NUMBERS else people()
+    X, y, groups = people()
     return build(name, **parameters).fit(X, y, sensitive_features=groups)
-
-
-def amounts(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and groups of `people`, with a number in (-20, 40) for each row."""
-    X, _, groups = people(n, seed)
-    return X, (10.0 + 4.0 * X[:, 0] - 2.0 * X[:, 1]).clip(-19.0, 39.0), groups
 
 
 def people(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
