@@ -114,15 +114,13 @@ class QuietFairPath(FairPathClassifier):
 class OfLabels:
     """Takes the labels "no" and "yes" for the numbers 0 and 1."""
 
-    def fit(self, X, y, *, sensitive_features=None, person_ids=None):
-        if (
-            isinstance(y, np.ndarray | pd.Series)
-            and y.ndim == 1
-            and np.isin(y, ["no", "yes"]).all()
-        ):
-            y = (np.asarray(y) == "yes").astype(np.float64)
+    def fit(self, X, y, *, sensitive_features=None, person_ids=None, **weights):
+        if isinstance(y, np.ndarray | pd.Series) and y.ndim == 1:
+            labels = [v if isinstance(v, str) else "" for v in y]
+            if set(labels) <= {"no", "yes"}:
+                y = np.array([label == "yes" for label in labels], dtype=np.float64)
         given = {"sensitive_features": sensitive_features, "person_ids": person_ids}
-        return super().fit(X, y, **given)  # type: ignore[misc]
+        return super().fit(X, y, **given, **weights)  # type: ignore[misc]
 
 
 class DPSGDOfLabels(OfLabels, DPSGDRegressor):

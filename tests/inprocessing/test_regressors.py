@@ -75,14 +75,17 @@ def sum_of_gradients(model, X, y, monkeypatch) -> tuple[np.ndarray, float]:
 
 
 def moved(model_of, y_of_record, monkeypatch) -> float:
-    """How far one record's target moves the first clipped sum, over the clip norm."""
+    """How far one record's target moves the first clipped sum, over the clip norm.
+
+    The first step takes every record, and its sum is divided by their number.
+    """
     X, y = amounts(40)
     y = 60.0 + 0.4 * y
     other = y.copy()
     other[7] = y_of_record
     full, bound = sum_of_gradients(model_of(), X, y, monkeypatch)
     changed, _ = sum_of_gradients(model_of(), X, other, monkeypatch)
-    return float(np.linalg.norm(full - changed)) / bound
+    return len(X) * float(np.linalg.norm(full - changed)) / bound
 
 
 @pytest.mark.parametrize("target", [0.0, 100.0, -1e9, 1e90])
