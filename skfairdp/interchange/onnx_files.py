@@ -141,7 +141,7 @@ def _answer(model: Any) -> _Answer:
 class _Answer(nn.Module):
     """Classes and their probabilities, as `skfairdp.engine.inference.probabilities` has them."""
 
-    names = ("place", "probabilities")
+    names: tuple[str, ...] = ("place", "probabilities")
 
     def __init__(self, module: nn.Module, how: Any) -> None:
         super().__init__()
