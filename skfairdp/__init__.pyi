@@ -16,7 +16,7 @@ from . import (
     privacy,
     representation,
 )
-from .additive import DPAdditiveClassifier
+from .additive import DPAdditiveClassifier, DPAdditiveRegressor
 from .aggregation import FairPATEClassifier, PATEClassifier, PublicRows, SFPATEClassifier
 from .certificate import Certificate, certify
 from .comparators.covariance import CovarianceConstrainedClassifier
@@ -26,6 +26,7 @@ from .inprocessing import (
     DPFermiClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
+    DPSGDRegressor,
     FairDPClassifier,
     FairPathClassifier,
     FunctionalMechanismClassifier,
@@ -62,9 +63,11 @@ __all__ = [
     "Certificate",
     "CovarianceConstrainedClassifier",
     "DPAdditiveClassifier",
+    "DPAdditiveRegressor",
     "DPFermiClassifier",
     "DPSGDClassifier",
     "DPSGDFClassifier",
+    "DPSGDRegressor",
     "FairDPClassifier",
     "FairPATEClassifier",
     "FairPathClassifier",

@@ -99,7 +99,7 @@ def seed_known(what: str = "the noise", undo: str = "subtract it") -> str:
 def of_training(
     noise: str,
     *,
-    labels: bool,
+    labels: bool | None,
     groups: bool | None,
     what: str = "rows reach the model",
     also: Iterable[str] = (),

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +24,7 @@ from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
 from skfairdp.labels import encode_labels
+from skfairdp.numbers import check_numbers
 from skfairdp.parameters import SHARED, Check, WithParameters
 from skfairdp.persons import Persons, encode_persons, refuse_other_order
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -283,7 +284,29 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         return seed, NoiseSource(seed if self.reproducible_noise else None)
 
 
-class PrivateClassifier(ClassifierMixin, PrivateEstimator):
+class PrivatePredictor(PrivateEstimator):
+    """What all private classifiers and regressors share."""
+
+    # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
+    _in_parts: ClassVar[bool] = False
+
+    @property
+    def _takes_images(self) -> bool:
+        """Whether a row may have further dimensions."""
+        return getattr(self, "net", None) is not None
+
+    def _features(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        return check_features(self, X, allow_nd=self._takes_images)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = not self.reproducible_noise
+        tags.input_tags.sparse = self._in_parts
+        return tags
+
+
+class PrivateClassifier(ClassifierMixin, PrivatePredictor):
     """What all private classifiers share.
 
     Attributes
@@ -296,11 +319,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     classes_: np.ndarray = field(init=False)
 
-    @property
-    def _takes_images(self) -> bool:
-        """Whether a row may have further dimensions."""
-        return getattr(self, "net", None) is not None
-
     def _rows_of_fit(
         self, X: Any, y: Any, declared: Any
     ) -> tuple[NDArray, NDArray, NDArray[np.int64]]:
@@ -309,14 +327,22 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         X, y = check_rows(self, X, y, allow_nd=images, labels_declared=known)
         return X, *encode_labels(y, declared, multiclass=self._multiclass)
 
-    def _features(self, X: ArrayLike) -> np.ndarray:
-        check_is_fitted(self)
-        return check_features(self, X, allow_nd=self._takes_images)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        tags.classifier_tags.multi_class = self._multiclass
+        return tags
+
+
+class PrivateRegressor(RegressorMixin, PrivatePredictor):
+    """What all private regressors share."""
+
+    def _numbers_of_fit(self, X: Any, y: Any) -> tuple[NDArray, NDArray[np.float64]]:
+        """Rows of a fit and the number of each."""
+        X = check_features(self, X, allow_nd=self._takes_images, reset=True)
+        return X, check_numbers(self, y, len(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = not self.reproducible_noise
-        tags.input_tags.sparse = self._in_parts
-        tags.classifier_tags.poor_score = True
-        tags.classifier_tags.multi_class = self._multiclass
+        tags.regressor_tags.poor_score = True
         return tags

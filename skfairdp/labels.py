@@ -185,6 +185,12 @@ def refuse_labels(y: NDArray) -> None:
             warnings.simplefilter("ignore")
             with suppress(Exception):
                 kind = type_of_target(y)
+    if kind == "continuous":
+        raise ValueError(
+            "Unknown label type: continuous. 'y' holds numbers with fractions, and a classifier "
+            "needs classes. Use DPSGDRegressor or DPAdditiveRegressor to predict numbers. For "
+            "classes compare y with a public threshold, as in y > 0.5."
+        )
     if kind not in ("binary", "multiclass"):
         raise ValueError(
             f"Unknown label type: {kind}. 'y' must hold classes: text, whole numbers, or True and "

@@ -21,9 +21,8 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 LAYERS = (
     {"exceptions", "figures", "documentation"},
     {"assumptions", "deprecation", "parameters"},
-    {"datasets", "one_column"},
-    {"labels"},
-    {"persons", "rows"},
+    {"datasets", "labels"},
+    {"numbers", "persons", "rows"},
     {"privacy", "fairness"},
     {"protocol"},
     {"engine", "certificate"},

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from os import PathLike
 
 from numpy.typing import ArrayLike
+from sklearn.base import is_regressor
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
@@ -175,6 +176,13 @@ def certify(
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
+    if X is not None and is_regressor(deployed.final):
+        raise ValueError(
+            f"certify got held-out rows for {type(deployed.final).__name__}, which predicts "
+            "numbers: the notions compare rates of classes. Call certify(model) without rows for "
+            "its privacy, and compare predictions between groups with "
+            "fairlearn.metrics.MetricFrame, such as by mean_absolute_error."
+        )
     facts = known_facts(deployed, y, sensitive_features, pos_label)
     turned = check_positive(deployed, pos_label)
     privacy = model_privacy(deployed, public_steps)

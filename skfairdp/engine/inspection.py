@@ -171,19 +171,20 @@ def _as_at_prediction(module: nn.Module) -> nn.Module:
 def refuse_wrong_outputs(
     module: nn.Module,
     row_shape: tuple[int, ...],
-    n_classes: int,
+    n_classes: int | None,
     link: str,
     n_logits: int | None = None,
 ) -> None:
-    """Refuse a module whose outputs do not fit the classes, before a label is used.
+    """Refuse a module whose outputs do not fit the targets, before one is used.
 
-    `n_logits`: number of outputs that the mechanism asks for; None: what the classes need.
+    `n_classes`: None where targets are numbers. `n_logits`: number of outputs that the mechanism
+    asks for; None: what the targets need.
     """
     probe = _as_at_prediction(module)
     reference = next(probe.parameters())
     with torch.no_grad(), SeededDraws(0):
         output = probe(torch.zeros((2, *row_shape)).to(reference))
-    allowed = [(), (1,)] if link == "logit" else [(n_classes,)]
+    allowed = [(), (1,)] if link in ("logit", "number") else [(n_classes,)]
     shape = tuple(output.shape[1:]) if isinstance(output, torch.Tensor) else None
     if n_logits is not None and shape != (n_logits,):
         raise ValueError(
@@ -193,6 +194,12 @@ def refuse_wrong_outputs(
         )
     if n_logits is None and shape not in allowed:
         got = type(output).__name__ if shape is None else f"outputs of shape {shape} a row"
+        if link == "number":
+            raise ValueError(
+                f"The module {type(module).__name__} returns {got}, but targets are numbers: it "
+                "must return one tensor with one output a row. Set its number of outputs to 1 "
+                "(such as module__n_outputs), or leave it open."
+            )
         raise ValueError(
             f"The module {type(module).__name__} returns {got}, but there are {n_classes} classes: "
             f"its criterion needs one tensor with {'one logit' if link == 'logit' else n_classes} "

@@ -70,13 +70,13 @@ def refuse_idle_optimizer(prepared: PreparedNet) -> None:
 
 
 def joined(
-    model: Any, processes: Processes, X: Any, classes: np.ndarray, groups: Groups | None
+    model: Any, processes: Processes, X: Any, classes: np.ndarray | None, groups: Groups | None
 ) -> tuple[int, Groups | None]:
     """Agree on what is fitted; number of rows, and groups with theirs, of all processes."""
     parameters = {n: Recipe(v) for n, v in model.get_params(deep=False).items()}
     known = {
         "class": type(model),
-        "classes": classes.tolist(),
+        "classes": None if classes is None else classes.tolist(),
         "groups": None if groups is None else list(groups.labels),
         "features": (X.shape[1:], list(getattr(model, "feature_names_in_", ()))),
         "ledger": model.ledger is None,
@@ -131,14 +131,20 @@ def rows_of(
     link: str,
     persons: Persons | None,
 ) -> Rows:
-    """Rows as the engine takes them; those of no cell, and of no label, contribute nothing."""
+    """Rows as the engine takes them; those of no cell, and of no label, contribute nothing.
+
+    `labels` (n,): codes of classes, negative for none; under the link "number" the numbers.
+    """
     stored = X if isinstance(X, StoredRows) else None
     tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
-    target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
     codes = np.zeros(len(X), dtype=np.int8) if cells is None else cells
-    if labels.min() < 0:
-        codes = np.where(labels < 0, codes.dtype.type(-1), codes)
-    target = target.to(tensor.dtype if link == "logit" else torch.int64)
+    if link == "number":
+        target = torch.from_numpy(labels).to(tensor.device)
+    else:
+        target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
+        if labels.min() < 0:
+            codes = np.where(labels < 0, codes.dtype.type(-1), codes)
+        target = target.to(tensor.dtype if link == "logit" else torch.int64)
     if stored is not None:
         # Signed even where all rows are of no cell, whose codes are negative.
         codes = codes.astype(np.min_scalar_type(-1 - max(int(codes.max()), 0)))

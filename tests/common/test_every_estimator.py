@@ -134,7 +134,9 @@ def test_a_fit_that_fails_leaves_nothing_behind(name: str) -> None:
 GROUPS_ARE_OPTIONAL = {
     "AbstainingClassifier",
     "DPAdditiveClassifier",
+    "DPAdditiveRegressor",
     "DPSGDClassifier",
+    "DPSGDRegressor",
     "FairPATEClassifier",
     "FunctionalMechanismClassifier",
     "LaplaceTransformer",
