@@ -287,9 +287,6 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
 class PrivatePredictor(PrivateEstimator):
     """What all private classifiers and regressors share."""
 
-    # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
-    _in_parts: ClassVar[bool] = False
-
     @property
     def _takes_images(self) -> bool:
         """Whether a row may have further dimensions."""

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 
 from skfairdp.exceptions import warn_user
-from skfairdp.labels import unmasked
+from skfairdp.one_column import unmasked
 from skfairdp.parameters import Number
 
 Numbers = TypeVar("Numbers")  # a NumPy array or a torch tensor

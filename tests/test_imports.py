@@ -21,7 +21,8 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 LAYERS = (
     {"exceptions", "figures", "documentation"},
     {"assumptions", "deprecation", "parameters"},
-    {"datasets", "labels"},
+    {"datasets", "one_column"},
+    {"labels"},
     {"numbers", "persons", "rows"},
     {"privacy", "fairness"},
     {"protocol"},
