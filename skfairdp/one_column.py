@@ -65,7 +65,7 @@ def column_cells(values: Any) -> NDArray[Any] | pd.Categorical:
             some_missing = missing() if callable(missing) else missing
             declared = None if some_missing else np.asarray(values)
             numbers = declared is not None and declared.ndim == 1 and declared.dtype.kind in "biuf"
-            return declared if numbers else objects(read())  # type: ignore[return-value]
+            return declared if numbers else objects(read())
     if hasattr(values, "__array__"):
         return np.asarray(values)  # it has one type already
     if isinstance(values, Iterable) and not isinstance(values, str | bytes):

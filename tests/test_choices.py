@@ -49,6 +49,7 @@ LISTED: dict[str, dict[str, str]] = {
     "certificate/group_rates.py": {"together": "_ratios"},
     "certificate/holdout.py": {"order": "_answers"},
     "certificate/render/plot.py": {"exact": "draw_bounds"},
+    "command_line/filing.py": {"exact": "_other_tolerances"},
     "command_line/reporting.py": {"exact": "_check_parts _say_what_can_be_shown"},
     "command_line/schema.py": {"exact": "public_schema"},
     "engine/table_release.py": {"release": "TableRelease.frequent"},
@@ -89,7 +90,7 @@ LISTED: dict[str, dict[str, str]] = {
     "fairness/smallest_gap.py": {"exact": "smallest_gap"},
     "inprocessing/attribute/group_estimates.py": {"none": "attenuated_bound"},
     "inprocessing/attribute/reduction.py": {"exact": "reduced"},
-    "inprocessing/budgeted.py": {"exact": "BudgetedClassifier._calibrate"},
+    "inprocessing/budgeted.py": {"exact": "BudgetedPredictor._calibrate"},
     "inprocessing/fair_path/classifier.py": {"exact": "FairPathClassifier._check_net"},
     "inprocessing/fair_path/path.py": {
         "none": "ReleasedPath.gaps ReleasedPath.gap_stds",
@@ -114,6 +115,7 @@ LISTED: dict[str, dict[str, str]] = {
     },
     "inprocessing/rates/training.py": {"none": "BlockLagrangian.observe"},
     "inprocessing/run.py": {"exact": "label_cells rows_of"},
+    "inprocessing/target_bounds.py": {"release": "bought_bounds", "order": "_counts.bin_of"},
     "model_selection/budget.py": {
         "exact": "SearchBudget.multiplier_for.excess score_epsilon_below.excess",
     },
@@ -136,6 +138,7 @@ LISTED: dict[str, dict[str, str]] = {
     "representation/objective.py": {
         "order": "ColumnsLikelihood.__init__ ResponseChannel.hidden",
     },
+    "representation/release_memory.py": {"order": "_among", "exact": "ReleaseMemory.count"},
     "representation/randomizers.py": {"exact": "ResponseRandomizer._checked"},
 }  # fmt: skip
 

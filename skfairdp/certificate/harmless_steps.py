@@ -98,6 +98,10 @@ PAIR = Allowed(
     lambda value: type(value) is tuple and len(value) == 2 and all(type(v) is int for v in value),
 )
 VALUES = Allowed("a list of texts or numbers", lambda value: _is_list(value, 1))
+TEXTS = Allowed(
+    "a list of texts",
+    lambda value: type(value) in (list, tuple) and all(TEXT.holds(item) for item in value),
+)
 LISTS = Allowed(
     "a list of texts or numbers for each column",
     lambda value: type(value) in _ARRAYS and _is_list(value, 2),
@@ -316,7 +320,7 @@ CONTAINERS: Mapping[type, Mapping[str, Allowed]] = MappingProxyType(
         ColumnTransformer: MappingProxyType({**_NAMING, "sparse_threshold": NUMBER}),
         FeatureUnion: MappingProxyType(_NAMING),
         Pipeline: MappingProxyType(
-            {"memory": NO_CACHE, "transform_input": NOTHING, "verbose": FLAG | NUMBER}
+            {"memory": NO_CACHE, "transform_input": NOTHING | TEXTS, "verbose": FLAG | NUMBER}
         ),
     }
 )

@@ -178,7 +178,7 @@ def _double(cell: Any) -> Any:
     if not isinstance(cell, bool | int | float | np.bool_ | np.number):
         return cell
     try:
-        return float(cell)  # type: ignore[arg-type]
+        return float(cell)
     except (OverflowError, TypeError):  # beyond the doubles; complex
         return cell
 
