@@ -17,7 +17,7 @@ from . import (
     receipts,
     representation,
 )
-from .additive import DPAdditiveClassifier
+from .additive import DPAdditiveClassifier, DPAdditiveRegressor
 from .aggregation import FairPATEClassifier, PATEClassifier, PublicRows, SFPATEClassifier
 from .certificate import Certificate, certify
 from .comparators.covariance import CovarianceConstrainedClassifier
@@ -27,6 +27,7 @@ from .inprocessing import (
     DPFermiClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
+    DPSGDRegressor,
     FairDPClassifier,
     FairPathClassifier,
     FunctionalMechanismClassifier,
@@ -65,9 +66,11 @@ __all__ = [
     "Certificate",
     "CovarianceConstrainedClassifier",
     "DPAdditiveClassifier",
+    "DPAdditiveRegressor",
     "DPFermiClassifier",
     "DPSGDClassifier",
     "DPSGDFClassifier",
+    "DPSGDRegressor",
     "FairDPClassifier",
     "FairPATEClassifier",
     "FairPathClassifier",

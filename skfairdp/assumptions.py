@@ -1,4 +1,4 @@
-"""What the figures of certificates rest on: each sentence once, with the place that keeps it true.
+"""Assumptions of certificates: each sentence once, with the code that keeps it true.
 
 The sentences lie in ``assumptions.toml``, by their places, and are constants of this module. Those
 with braces are filled in by those who state them.
@@ -99,7 +99,7 @@ def seed_known(what: str = "the noise", undo: str = "subtract it") -> str:
 def of_training(
     noise: str,
     *,
-    labels: bool,
+    labels: bool | None,
     groups: bool | None,
     what: str = "rows reach the model",
     also: Iterable[str] = (),

@@ -24,6 +24,7 @@ from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
 from skfairdp.labels import encode_labels
+from skfairdp.numbers import check_numbers
 from skfairdp.parameters import SHARED, Check, WithParameters
 from skfairdp.persons import Persons, encode_persons, refuse_other_order
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -33,7 +34,7 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import Certifiable
 from skfairdp.receipts import Quote, RowFacts, quote
 from skfairdp.rows import check_features, check_rows
-from skfairdp.scikit_learn import ClassifierMixin
+from skfairdp.scikit_learn import ClassifierMixin, RegressorMixin
 
 
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
@@ -313,7 +314,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         return {name: part for name, part in state.items() if name not in self._changes_by_use}
 
     def _bind(self, known: dict[Any, Any] | None = None) -> None:
-        """Note what was fitted; what is put in its place later is not what was promised for."""
+        """Store digests of fitted attributes, so that later changes are detected."""
         self.fit_digests_ = bind_each(self._bound_state(), known)
 
     def _state(self, privacy: PrivacyGuarantee | None) -> None:
@@ -338,33 +339,13 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         return seed, NoiseSource(seed if self.reproducible_noise else None)
 
 
-class PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """What all private classifiers share.
-
-    Attributes
-    ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
-    """
-
-    _multiclass: ClassVar[bool] = True
-    # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
-    _in_parts: ClassVar[bool] = False
-
-    classes_: np.ndarray = field(init=False)
+class PrivatePredictor(PrivateEstimator):
+    """What all private classifiers and regressors share."""
 
     @property
     def _takes_images(self) -> bool:
         """Whether a row may have further dimensions."""
         return getattr(self, "net", None) is not None
-
-    def _rows_of_fit(
-        self, X: Any, y: Any, declared: Any
-    ) -> tuple[NDArray, NDArray, NDArray[np.int64]]:
-        """Rows of a fit, its classes, and a code of each label; -1 for one outside `declared`."""
-        images, known = self._takes_images, declared is not None
-        X, y = check_rows(self, X, y, allow_nd=images, labels_declared=known)
-        return X, *encode_labels(y, declared, multiclass=self._multiclass)
 
     def _features(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
@@ -374,6 +355,46 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         tags.input_tags.sparse = self._in_parts
+        return tags
+
+
+class PrivateClassifier(ClassifierMixin, PrivatePredictor):
+    """What all private classifiers share.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        Class labels.
+    """
+
+    _multiclass: ClassVar[bool] = True
+
+    classes_: np.ndarray = field(init=False)
+
+    def _rows_of_fit(
+        self, X: Any, y: Any, declared: Any
+    ) -> tuple[NDArray, NDArray, NDArray[np.int64]]:
+        """Rows of a fit, its classes, and a code of each label; -1 for one outside `declared`."""
+        images, known = self._takes_images, declared is not None
+        X, y = check_rows(self, X, y, allow_nd=images, labels_declared=known)
+        return X, *encode_labels(y, declared, multiclass=self._multiclass)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         tags.classifier_tags.multi_class = self._multiclass
+        return tags
+
+
+class PrivateRegressor(RegressorMixin, PrivatePredictor):
+    """What all private regressors share."""
+
+    def _numbers_of_fit(self, X: Any, y: Any) -> tuple[NDArray, NDArray[np.float64]]:
+        """Rows of a fit and the number of each."""
+        X = check_features(self, X, allow_nd=self._takes_images, reset=True)
+        return X, check_numbers(self, y, len(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
         return tags

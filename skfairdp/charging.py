@@ -1,7 +1,11 @@
-"""Fits: charged before they use rows, without weights, and whole or not there."""
+"""Mixin for `fit`: reserves the cost in the ledger, rejects weights and process groups.
+
+A fit that fails leaves the estimator unfitted.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -35,6 +39,14 @@ def refusing_weights(fit: Fit) -> Fit:
     return cast(Fit, unweighted)
 
 
+def processes_of_torch() -> int:
+    """Count the processes of torch's default process group; 1 where there is none."""
+    distributed = sys.modules.get("torch.distributed")  # without it nobody has started a group
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return 1
+    return int(distributed.get_world_size())
+
+
 class _Quote(Exception):
     """Ends a fit that was only asked what it would cost; its argument says that."""
 
@@ -43,6 +55,8 @@ class ChargedFit:
     """A fit that tells a ledger, if it has one, what it is about to spend."""
 
     ledger: str | PathLike[str] | PrivacyLedger | None
+    # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
+    _in_parts: ClassVar[bool] = False
     _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
     # What the groups are for, where a fit must have them.
     _needs_groups: ClassVar[str | None] = None
@@ -60,7 +74,9 @@ class ChargedFit:
     def _all_or_nothing(self, known: dict[Any, Any] | None = None) -> Iterator[None]:
         """Leave nothing behind if a fit fails, but for its charge in the ledger.
 
-        `known`: of models that are bound together, as in `bind_each`.
+        Every fit passes here, so processes that cannot train one model are refused here, before
+        they connect, look at rows or charge. `known`: of models that are bound together, as in
+        `bind_each`.
         """
         token = object()
         if self.__dict__.setdefault("_fitting", token) is not token:
@@ -70,6 +86,7 @@ class ChargedFit:
             )
         self._forget()
         try:
+            self._refuse_processes()
             yield
             self._bind(known)
             self._settle()
@@ -88,6 +105,17 @@ class ChargedFit:
             for name in ("_reservation", "_charged_elsewhere", "_uncounted", "_fitting"):
                 self.__dict__.pop(name, None)
 
+    def _refuse_processes(self) -> None:
+        """Refuse a process group, unless its processes train one model or this one is left out."""
+        alone = getattr(self, "distributed", "auto") is None
+        if self._in_parts or alone or processes_of_torch() == 1:
+            return
+        leave = "set distributed=None, or " if hasattr(self, "distributed") else ""
+        raise ValueError(
+            f"{type(self).__name__} is fitted by one process alone: {leave}fit it outside torch's "
+            "process group. Each process of the group would charge, and fit a model of its own."
+        )
+
     def _check_has_groups(self, sensitive_features: Any) -> None:
         if sensitive_features is None and self._needs_groups is not None:
             raise ValueError(
@@ -98,7 +126,7 @@ class ChargedFit:
             )
 
     def _warn_of_another_fit(self) -> None:
-        """Say that a second fit spends again, where no ledger counts; no trace of rows is kept."""
+        """Warn that a second fit without a ledger spends again; no trace of rows is kept."""
         fitted = vars(self).get(self._post_processes or "", self)
         own, found = vars(fitted), []
         if self._learns_from_rows:  # where releases cost as well, the fit has a figure of its own
@@ -109,9 +137,9 @@ class ChargedFit:
         if spent is not None and fitted.ledger is None and "_only_quoting" not in vars(self):
             epsilon = significant_up(spent.epsilon)
             warn_user(
-                f"{type(self).__name__} is fitted again, and no ledger counts: who is in the rows "
-                f"of both fits has spent both, and the first was ε = {epsilon}. Set ledger= to "
-                "have all fits counted; sklearn.base.clone gives an unfitted one for other people.",
+                f"{type(self).__name__}.fit was called again without a ledger. A person in both "
+                f"data sets has now spent the total of both fits; the first was ε = {epsilon}. "
+                "Pass ledger= to count all fits; fit clone(estimator) to the rows of other people.",
                 PrivacyWarning,
             )
 

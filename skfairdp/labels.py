@@ -15,22 +15,10 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import type_of_target
 
 from skfairdp.exceptions import warn_user
+from skfairdp.one_column import columns_of, objects, of_one_kind
 from skfairdp.parameters import CLASSES
 
 _PART = 1 << 20
-
-
-def unmasked(values: Any) -> Any:
-    """Masked entries of an array as missing ones: NaN among numbers, else None."""
-    if not isinstance(values, np.ma.MaskedArray):
-        return values
-    if not np.ma.is_masked(values):
-        return np.asarray(values)
-    if values.dtype.kind == "f":
-        return values.filled(np.nan)
-    cells = values.data.astype(object)
-    cells[np.ma.getmaskarray(values)] = None
-    return cells
 
 
 def count_rows(X: Any) -> int:
@@ -49,33 +37,28 @@ def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDA
     """One label a row, as they are; with a `declared` set of them a list may hold anything."""
     if issparse(y):
         raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
-    if isinstance(y, pd.Categorical) and len(y) == n_rows:
-        return y
-    y = unmasked(y)
-    mixed = declared and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y)
     try:
-        values = np.asarray(y)
-        if mixed and values.dtype.kind not in "biuf":  # numpy turned numbers into text
-            values = np.asarray(y, dtype=object)
+        columns = columns_of(y)
     except (TypeError, ValueError):  # rows of different lengths
-        values = np.asarray(y, dtype=object) if mixed else np.empty((0, 0, 0))
-    if values.ndim == 2 and values.shape[1] == 1:
-        warn_user(
-            "A column-vector y was passed when a 1d array was expected. Please change the shape "
-            "of y to (n_samples,), for example using ravel().",
-            DataConversionWarning,
-        )
-        values = values.ravel()
-    if values.ndim != 1:
+        columns = []
+    if len(columns) != 1:
         raise ValueError(
             f"{name!r} must hold one label a row: an array, a list or a Series of one dimension."
         )
+    (values,) = columns
     if len(values) != n_rows:
         raise ValueError(
             f"Found inconsistent numbers of samples: {name!r} must hold one label for each row of "
             f"X. Compare len(X) with len({name})."
         )
-    return values
+    first = y[0] if isinstance(y, list | tuple) and len(y) else None
+    if len(getattr(y, "shape", ())) == 2 or isinstance(first, list | tuple | np.ndarray):
+        warn_user(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape "
+            "of y to (n_samples,), for example using ravel().",
+            DataConversionWarning,
+        )
+    return of_one_kind(values) if isinstance(y, list | tuple) and not declared else values
 
 
 def encode_labels(
@@ -100,12 +83,13 @@ def encode_labels(
         if not CLASSES.accepts(declared):
             raise ValueError(f"'classes' must be {CLASSES.describe()}; got {declared!r}.")
         classes = np.unique(np.asarray(declared))
-        kinds = classes.dtype.kind, "" if isinstance(y, pd.Categorical) else y.dtype.kind
-        of_text = [kind in "US" for kind in kinds if kind and kind in "biufUS"]
-        if len({*of_text}) > 1:
-            said, found = ("text", "numbers") if of_text[0] else ("numbers", "text")
-            raise ValueError(f"'classes' declares {said}, but y holds {found}; declare {found}.")
-        codes = positions(y, classes.tolist())
+        codes, distinct = factorized(y)
+        codes = _looked_up(codes, distinct, classes.tolist())
+        found = {kind for kind in map(_kind_of_label, distinct) if kind is not None}
+        said = "text" if classes.dtype.kind in "US" else "numbers"
+        if len(found) == 1 and said not in found and classes.dtype.kind in "biufUS":
+            (other,) = found
+            raise ValueError(f"'classes' declares {said}, but y holds {other}; declare {other}.")
     if len(classes) > 2 and not multiclass:
         raise ValueError(
             "Only binary classification is supported. The type of the target is multiclass: "
@@ -157,10 +141,21 @@ def recoded(codes: NDArray, table: NDArray) -> NDArray[Any]:
 
 def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
     """Position of each value among known ones; -1 for a value of whatever other kind."""
+    return _looked_up(*factorized(values), known)
+
+
+def _looked_up(
+    codes: NDArray[np.int64], distinct: list[Any], known: Iterable[Hashable]
+) -> NDArray[np.int64]:
     where = {label: index for index, label in enumerate(known)}
-    codes, distinct = factorized(values)
     table = np.array([*(where.get(value, -1) for value in distinct), -1, -1], dtype=codes.dtype)
     return recoded(codes, table)
+
+
+def _kind_of_label(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "text"
+    return "numbers" if isinstance(value, bool | int | float | np.bool_ | np.number) else None
 
 
 def _has_hash(value: Any) -> bool:
@@ -174,7 +169,7 @@ def _has_hash(value: Any) -> bool:
 def refuse_labels(y: NDArray) -> None:
     """Refuse labels that name no classes."""
     if isinstance(y, pd.Categorical):
-        y = np.array([np.nan] if (y.codes < 0).any() else y.categories.tolist())
+        y = of_one_kind(objects([np.nan] if (y.codes < 0).any() else factorized(y)[1]))
     if y.dtype.kind == "c":
         raise ValueError("Complex data not supported: 'y' must hold classes.")
     if pd.isna(y).any():
@@ -190,6 +185,12 @@ def refuse_labels(y: NDArray) -> None:
             warnings.simplefilter("ignore")
             with suppress(Exception):
                 kind = type_of_target(y)
+    if kind == "continuous":
+        raise ValueError(
+            "Unknown label type: continuous. 'y' holds numbers with fractions, and a classifier "
+            "needs classes. Use DPSGDRegressor or DPAdditiveRegressor to predict numbers. For "
+            "classes compare y with a public threshold, as in y > 0.5."
+        )
     if kind not in ("binary", "multiclass"):
         raise ValueError(
             f"Unknown label type: {kind}. 'y' must hold classes: text, whole numbers, or True and "

@@ -242,10 +242,13 @@ def _write_constructor(cls: Any) -> None:
             own[name] = kind, field(default=given)
     fields: dict[str, tuple[Any, Any]] = {}
     for base in reversed(cls.__mro__[1:]):
-        fields |= vars(base).get("_fields", {})
+        known = vars(base).get("_fields", {})
+        # What a base gives otherwise is no parameter of those that come before it.
+        fields = {n: f for n, f in fields.items() if n in known or n not in vars(base)} | known
     maker = next(base for base in cls.__mro__[1:] if "__init__" in vars(base))
     by_hand = maker is not object and "_fields" not in vars(maker)
-    if not own and (by_hand or fields.keys().isdisjoint(body)):
+    inherited = fields == vars(maker).get("_fields", fields)  # not those of several bases
+    if not own and (by_hand or (inherited and fields.keys().isdisjoint(body))):
         return
     if by_hand:
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Whose rows they are, where a person has several."""
+"""Persons with several rows: assignment of rows to persons."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.labels import factorized, label_column
+from skfairdp.one_column import columns_of
 
 _IDENTIFIER = re.compile(
     r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"
@@ -61,7 +62,8 @@ class Persons:
 
     def same_row_each(self, person_ids: Any) -> NDArray[np.int64]:
         """Take the row of each person that a public hash of the id names, in every call."""
-        ids = np.asarray(person_ids, dtype=object).ravel()[self.one_row_each(np.zeros_like)]
+        (column,) = columns_of(person_ids)
+        ids = np.asarray(column, dtype=object)[self.one_row_each(np.zeros_like)]
 
         def below(counts: NDArray[np.int64]) -> NDArray[np.int64]:
             # Numbers as they are equal: 7 and 7.0 are one person.

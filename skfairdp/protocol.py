@@ -1,4 +1,4 @@
-"""What certificates, searches and post-processing ask of an estimator."""
+"""Protocol of estimators that certificates, searches and post-processing rely on."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Certifiable:
         return None
 
     def _own_models(self, labels: tuple[Any, ...]) -> Any:
-        """Models of the groups `labels`, for a second bound on held-out rows; None: none.
+        """Models of the groups `labels`, for a second bound on held-out rows, or None.
 
         See `skfairdp.fairness.bounds.rate_gaps.OwnModels`.
         """

@@ -22,7 +22,8 @@ from skfairdp.datasets.stored_rows import (
     refuse_changes,
     refuse_values,
 )
-from skfairdp.labels import label_column, refuse_labels, unmasked
+from skfairdp.labels import label_column, refuse_labels
+from skfairdp.one_column import unmasked
 
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
 _HARMLESS = re.compile(

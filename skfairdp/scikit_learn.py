@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 
         def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
 
+    class RegressorMixin:
+        """Mixin of regressors."""
+
+        _estimator_type: str
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
+
     class TransformerMixin:
         """Mixin of transformers."""
 
@@ -57,6 +64,7 @@ else:
         ClassifierMixin,
         ClassNamePrefixFeaturesOutMixin,
         OneToOneFeatureMixin,
+        RegressorMixin,
         TransformerMixin,
     )
 

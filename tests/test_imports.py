@@ -21,8 +21,9 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 LAYERS = (
     {"exceptions", "figures", "documentation", "scikit_learn"},
     {"assumptions", "deprecation", "parameters"},
-    {"datasets", "labels"},
-    {"persons", "rows"},
+    {"datasets", "one_column"},
+    {"labels"},
+    {"numbers", "persons", "rows"},
     {"privacy", "fairness"},
     {"protocol"},
     {"engine", "certificate"},

@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 RIGHT = """
 from skfairdp import (
+    DPAdditiveRegressor,
     DPSGDClassifier,
+    DPSGDRegressor,
     FairPathClassifier,
     LaplaceTransformer,
     PATEClassifier,
@@ -21,6 +23,8 @@ from skfairdp import (
 
 DPSGDClassifier(epsilon=1.0, max_epochs=3).set_params(epsilon=2.0).get_params()
 FairPathClassifier(tolerance=0.1)
+DPSGDRegressor(target_bounds=(0.0, 1.0))
+DPAdditiveRegressor(loss="huber")
 PATEClassifier(n_teachers=10)
 PrivateTableEncoder(0.1)
 PrivateFairEncoder(epsilon=1.0)
@@ -29,6 +33,8 @@ LaplaceTransformer(1.0, bound=0.5)
 WRONG = {
     "DPSGDClassifier": "epsilonn=1.0",
     "FairPathClassifier": "tolerence=0.1",
+    "DPSGDRegressor": "bounds=(0.0, 1.0)",
+    "DPAdditiveRegressor": "losss='huber'",
     "PATEClassifier": "teachers=10",
     "PrivateTableEncoder": "bins=4",
     "PrivateFairEncoder": "eps=1.0",

@@ -1,3 +1,4 @@
 from .classifier import DPAdditiveClassifier
+from .regressor import DPAdditiveRegressor
 
-__all__ = ["DPAdditiveClassifier"]
+__all__ = ["DPAdditiveClassifier", "DPAdditiveRegressor"]

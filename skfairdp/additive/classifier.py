@@ -1,32 +1,19 @@
-"""A private glass box: one step function for each column."""
+"""A private glass box for two classes."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.additive.design import Design, levels_of
-from skfairdp.assumptions import LEVELS
-from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
-from skfairdp.inprocessing.rates.training import TailAverage
-from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters, fixed
-from skfairdp.preprocessing.binner import PublicBinner
-from skfairdp.preprocessing.columns import checked
-from skfairdp.preprocessing.levels import Intervals, Levels, level_names
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from skfairdp.additive.model import AdditiveModel
+from skfairdp.inprocessing.gradient import GradientClassifier
+from skfairdp.parameters import Number
+from skfairdp.preprocessing.levels import level_names
 
 
-class DPAdditiveClassifier(GradientClassifier):
+class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
     """Sum of one step function for each column, trained by private gradient descent.
 
     The log-odds are an intercept and a number for each column, which depends on the bin or the
@@ -92,105 +79,8 @@ class DPAdditiveClassifier(GradientClassifier):
     True
     """
 
-    bounds: Mapping[Any, tuple[float, float]] | tuple[float, float] | None = field(
-        default=None, kw_only=False
-    )
-    categories: Mapping[Any, Sequence[Hashable]] | None = field(default=None, kw_only=False)
-    n_bins: int = 16
-    max_epochs: int = 40
-    learning_rate: float = 0.03
-
-    learning_rate_schedule = fixed("linear")
-
-    _parameters = {
-        "bounds": (MAPPING, SEQUENCE, NONE),
-        "categories": (MAPPING, NONE),
-        "n_bins": (Number(2, 4096, integer=True),),
-        "learning_rate": (Number(0.0, low_open=True),),
-    }
-    _nets: ClassVar[tuple[str, ...]] = ()
     _multiclass = False
-    _auto_batch = 2048, 10
-
-    levels_: tuple[tuple[str, Levels], ...] = field(init=False)
-
-    @property  # type: ignore[misc]
-    def net(self) -> Any:
-        """The linear net, as skorch has it."""
-        from skfairdp.engine.nets import default_net
-
-        return default_net().set_params(module__hidden_sizes=(), lr=self.learning_rate)
-
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
-        check_parameters(self, self._parameters)
-        X = checked(self, X, reset=True, mixed=True)
-        table = self._table(X)
-        self.levels_ = levels_of(table)
-        super()._fit(self._design.rows(table), y, sensitive_features)
-        checked(self, X, reset=True, mixed=True)  # the columns, not the inputs of the net
-
-    def _train(self, run: Run) -> None:
-        weights = run.prepared.flat.vector
-        weights.data.zero_()
-        steps = run.plan.steps
-        average = TailAverage(weights, steps - math.ceil(steps / 3.0) + 1)
-        run.descend(after_step=average.after_step)
-        average.restore()
-
-    def _assumed_at_last(self) -> tuple[str, ...]:
-        how = "were declared" if self._declares() else "were declared or released before"
-        return () if self.reproducible_noise else (LEVELS.format(how=how),)
-
-    @property
-    def _design(self) -> Design:
-        return Design([level for _, level in self.levels_])
-
-    @property
-    def intercept_(self) -> float:
-        """Log-odds of the second class where every column contributes nothing."""
-        return self._tables()[0]
-
-    @property
-    def shape_functions_(self) -> dict[str, pd.DataFrame]:
-        """Levels of each column and what each contributes; see the class."""
-        _, tables = self._tables()
-        shapes = {}
-        for (name, level), table in zip(self.levels_, tables, strict=True):
-            shape = pd.DataFrame({"level": level_names(level.dtype(), name), "contribution": table})
-            if isinstance(level, Intervals):
-                shape.insert(1, "edge", [-math.inf, *level.edges, math.nan])
-            shapes[name] = shape
-        return shapes
-
-    def _tables(self) -> tuple[float, list[np.ndarray]]:
-        """Intercept and centred contributions, in float64."""
-        check_is_fitted(self)
-        state = self.module_.state_dict()
-        tables = self._design.contributions(state["head.weight"].cpu().double().numpy()[0])
-        means = [float(table.mean()) for table in tables]
-        intercept = float(state["head.bias"].cpu().double().numpy()[0]) + math.fsum(means)
-        return intercept, [table - mean for table, mean in zip(tables, means, strict=True)]
-
-    def explain(self, X: ArrayLike) -> pd.DataFrame:
-        """Split the log-odds of each row into what each column contributes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame, shape (n_samples, n_features)
-            Rows to explain.
-
-        Returns
-        -------
-        DataFrame, shape (n_samples, n_features + 1)
-            The intercept and the columns' contributions. Their sum is `decision_function`.
-        """
-        intercept, tables = self._tables()
-        table = self._known(X)
-        parts = {"intercept": np.full(len(table), intercept)}
-        found = self._design.codes(table)
-        for (name, _), values, codes in zip(self.levels_, tables, found, strict=True):
-            parts[name] = values[codes]
-        return pd.DataFrame(parts, index=table.index)
+    _predicts = "log-odds"
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Add up the intercept and what each column contributes.
@@ -240,66 +130,3 @@ class DPAdditiveClassifier(GradientClassifier):
         reasons[np.take_along_axis(values, order, axis=1) >= 0.0] = ""
         columns = [f"reason {i + 1}" for i in range(reasons.shape[1])]
         return pd.DataFrame(reasons, index=parts.index, columns=columns)
-
-    def plot_shapes(self) -> Figure:
-        """Draw the function of each column.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
-        import matplotlib.pyplot as plt
-
-        shapes = self.shape_functions_
-        across = min(4, len(shapes))
-        down = -(-len(shapes) // across)
-        figure, axes = plt.subplots(
-            down, across, figsize=(3.2 * across, 2.6 * down), squeeze=False, layout="constrained"
-        )
-        for axis in axes.flat[len(shapes) :]:
-            axis.set_axis_off()
-        for axis, (name, shape) in zip(axes.flat, shapes.items(), strict=False):
-            values = shape["contribution"].to_numpy()
-            if "edge" in shape and len(shape) > 2:
-                edges = shape["edge"].to_numpy()[1:-1]
-                axis.stairs(values[1:-2], edges, baseline=None)
-                # The outer bins have no end; they are drawn a little beyond the inner ones.
-                reach = 0.05 * float(edges[-1] - edges[0]) or 1.0
-                axis.hlines(values[0], edges[0] - reach, edges[0], color="C0")
-                axis.hlines(values[-2], edges[-1], edges[-1] + reach, color="C0")
-            else:
-                axis.barh(shape["level"], values)
-                axis.invert_yaxis()
-            axis.set_title(name)
-        figure.supylabel("contribution to the log-odds")
-        return figure
-
-    def _declares(self) -> bool:
-        return self.bounds is not None or self.categories is not None
-
-    def _table(self, X: Any) -> Any:
-        """Rows as a table of levels; what is not declared has to be one already."""
-        if not self._declares():
-            return X
-        bounds = {} if self.bounds is None else self.bounds
-        binner = PublicBinner(bounds, self.categories, n_bins=self.n_bins)
-        return binner.fit_transform(X)
-
-    def _known(self, X: Any) -> pd.DataFrame:
-        """Table of the levels of fit."""
-        check_is_fitted(self)
-        table = self._table(checked(self, X, reset=False, mixed=True))
-        if levels_of(table) != self.levels_:
-            raise ValueError(
-                "'X' has other levels than the rows of fit: use the same fitted binner or encoder."
-            )
-        return table
-
-    def _features(self, X: ArrayLike) -> np.ndarray:
-        return self._design.rows(self._known(X))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags

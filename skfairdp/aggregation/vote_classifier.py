@@ -1,4 +1,4 @@
-"""What all classifiers share that learn from the noisy votes of teachers."""
+"""Base class of classifiers that learn from noisy votes of teachers."""
 
 from __future__ import annotations
 
@@ -204,7 +204,8 @@ class AggregatedClassifier(PrivateClassifier):
         run = VotingRun(rows, queries, seed, noise)
         gate = self._gate(run)
         teacher, X, targets, X_queries = self._lesson(rows, queries)
-        try_teacher(teacher, X_queries, n, self.n_teachers, n_options)
+        known = self.dataset_size is not None or self._adjacency != "add-remove"
+        try_teacher(teacher, X_queries, n if known else None, self.n_teachers, n_options)
         self._charge(quote.charge)  # before a teacher sees a row
         shards = assign_shards(n_records, self.n_teachers, noise.sampling)
         votes = train_teachers(

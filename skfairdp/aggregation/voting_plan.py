@@ -1,4 +1,4 @@
-"""What the queries to an ensemble of teachers cost, and the parameters that fix it."""
+"""Cost of the queries to an ensemble of teachers, and the parameters that fix it."""
 
 from __future__ import annotations
 

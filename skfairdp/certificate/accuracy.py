@@ -1,4 +1,4 @@
-"""How often a model is right on held-out rows, beside a constant answer."""
+"""Accuracy on held-out rows, compared with a constant answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Accuracy:
             if follows:
                 object.__setattr__(self, "table", tuple(map(tuple, counts.tolist())))
                 found = (counts.sum(), counts.trace(), counts.sum(axis=1).max())
-                least, follows = _differ(counts), bool(np.all(np.isclose(numbers[:3], found)))
+                most = int(counts.sum(axis=1).argmax())
+                least, follows = _differ(counts, most), bool(np.all(np.isclose(numbers[:3], found)))
         # Who states less than the error of the counts alone calls a model better than it is.
         if not follows or self.error < (1.0 - 1e-9) * math.sqrt(max(least, 1.0)):
             raise ValueError("'accuracy' does not follow from its counts.")
@@ -55,10 +56,14 @@ class Accuracy:
         counts, n = table.sum(axis=0), len(table[0])
         if counts.shape[0] < 2 or counts.sum() <= 0:
             return None
-        most = int(counts.sum(axis=1).argmax())
-        right = float(counts.trace())
-        constant = float(counts[most].sum())
-        error = math.sqrt(max(_differ(counts), 1.0) + len(table) * 2 * (n - 1) * noise_variance)
+        of_labels, right = counts.sum(axis=1), float(counts.trace())
+        noise = len(table) * 2 * (n - 1) * noise_variance
+        errors = [math.sqrt(max(_differ(counts, label), 1.0) + noise) for label in range(n)]
+        most = int(of_labels.argmax())
+        constant, error = float(of_labels[most]), errors[most]
+        if right > constant:
+            # Which label is the most frequent is read off the same rows: the model must beat each.
+            error = (right - constant) / float(((right - of_labels) / errors).min())
         of_two = None if counts.shape != (2, 2) else counts.tolist()
         return cls(float(counts.sum()), right, constant, error, noise_variance > 0.0, of_two)
 
@@ -99,10 +104,12 @@ class Accuracy:
         ) + f" NO BETTER THAN A CONSTANT: {why}" * self.no_better
 
 
-def _differ(counts: NDArray) -> float:
-    """Rows that only one of the two gets right, from counts by label and answer."""
-    most = int(counts.sum(axis=1).argmax())
-    return float(counts.trace() + counts[most].sum() - 2.0 * counts[most, most])
+def _differ(counts: NDArray, label: int) -> float:
+    """Rows that either the model or one label for everybody gets right, and not both.
+
+    `counts`: by label and answer.
+    """
+    return float(counts.trace() + counts[label].sum() - 2.0 * counts[label, label])
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import Examination, contradictions, examine
+from skfairdp.certificate.render.elements import printable
 from skfairdp.certificate.render.html import html_page, notebook_html
 from skfairdp.certificate.render.plot import draw_bounds
 from skfairdp.certificate.render.record_sections import Watch
@@ -184,7 +185,7 @@ class Certificate(Claims):
         """
         book = as_ledger(ledger)
         sections = certificate_sections(self, book, epsilon, tolerance, monitor, template)
-        return html_page(title, self._subtitle, sections)
+        return html_page(printable(title), printable(self._subtitle), sections)
 
     @completed_by(to_html)
     def to_model_card(
@@ -210,7 +211,7 @@ class Certificate(Claims):
         """
         book = as_ledger(ledger)
         sections = certificate_sections(self, book, epsilon, tolerance, monitor, template)
-        return markdown_card(title, self._subtitle, sections)
+        return markdown_card(printable(title), printable(self._subtitle), sections)
 
     @property
     def _subtitle(self) -> str:

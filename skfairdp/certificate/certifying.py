@@ -1,4 +1,4 @@
-"""The one door to certificates: estimators, Pipelines and fitted searches."""
+"""Certify estimators, Pipelines and fitted searches."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime
 from os import PathLike
 
-from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
+from sklearn.base import is_regressor
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
@@ -25,21 +25,16 @@ from skfairdp.certificate.holdout import (
 )
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
+from skfairdp.certificate.mechanism_claims import claims_of_mechanism
+from skfairdp.certificate.unwrap import releases_rows, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
-from skfairdp.fairness.derivation import TRAINING
-from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.labels import count_rows
 from skfairdp.parameters import BOOLEAN, check_arguments
 from skfairdp.persons import refuse_other_order, warn_of_ids
-from skfairdp.privacy.accounting.events import parts_of
-from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Plan
-from skfairdp.protocol import answers_of
 
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 
@@ -181,6 +176,13 @@ def certify(
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
+    if X is not None and is_regressor(deployed.final):
+        raise ValueError(
+            f"certify got held-out rows for {type(deployed.final).__name__}, which predicts "
+            "numbers: the notions compare rates of classes. Call certify(model) without rows for "
+            "its privacy, and compare predictions between groups with "
+            "fairlearn.metrics.MetricFrame, such as by mean_absolute_error."
+        )
     facts = known_facts(deployed, y, sensitive_features, pos_label)
     turned = check_positive(deployed, pos_label)
     privacy = model_privacy(deployed, public_steps)
@@ -216,7 +218,7 @@ def certify(
     unverified = (f"{unbound} This certificate verifies no model.",) if unbound else ()
     return Certificate(
         privacy=privacy,
-        fairness=(*evaluation.fairness, *_before_evaluation(deployed, settings.notions, turned)),
+        fairness=(*evaluation.fairness, *claims_of_mechanism(deployed, settings.notions, turned)),
         model_digest=bound_to.digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
@@ -226,35 +228,6 @@ def certify(
         accuracy=evaluation.accuracy,
         facts=facts,
     )
-
-
-def _before_evaluation(
-    deployed: Deployed, notions: tuple[Notion, ...], turned: bool
-) -> tuple[FairnessGuarantee, ...]:
-    # What mechanisms promise about the second class is not said of the first.
-    notions = tuple(n for n in notions if not turned or n.alike_for_both)
-    hooks = [answers_of(deployed.final)._mechanism_fairness]
-    place = deployed.place_of_release
-    # A model that also sees the group of a row sees more than its release.
-    if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
-        hooks.append(deployed.stages[place][1]._mechanism_fairness)
-    claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
-    searched = any(charges_privacy(search) for search in deployed.searches)
-    if claims and (searched or _chosen_from_several(deployed.final) or deployed.changes):
-        # True of one fit over its noise, not of the best of several, nor of what was put in
-        # its place.
-        claims = tuple(claim for claim in claims if claim.scope != TRAINING)
-    return claims
-
-
-def _chosen_from_several(final: object) -> bool:
-    """Whether a model, taken out of a search of ours, states what the whole search spent."""
-    stated, plan = getattr(final, "privacy_", None), getattr(final, "plan_", None)
-    if not isinstance(stated, PrivacyGuarantee) or not isinstance(plan, Plan):
-        return False
-    if stated.event is None:
-        return plan.prior_epsilon == 0.0
-    return any(isinstance(part, RepeatAndSelectDpEvent) for part, _ in parts_of(stated.event))
 
 
 def _versions(packages: frozenset[str]) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,4 @@
-"""What a certificate claims: its fields, its sentence, what it satisfies, its JSON."""
+"""Claims of a certificate: fields, sentence, tolerances met, JSON."""
 
 from __future__ import annotations
 
@@ -256,14 +256,15 @@ class Claims:
         same = found.library_versions.get("skfairdp") == version_of("skfairdp")
         if same and "model_file" in document and document["sentence"] != found.sentence:
             raise ValueError(
-                "The sentence of the certificate is not what its figures say, which is: "
-                f"{found.sentence}"
+                f"The summary sentence does not match the figures. Expected: {found.sentence}"
             )
         # Without what a bound follows from, its intervals do not follow either: `examine` says so.
         whole = all(c.derivation is not None for c in found.fairness if impact_ratios(c))
         told = same and whole and "derived" in document
         if told and not _alike(document["derived"], found._derived):
-            raise ValueError("What the certificate calls derived does not follow from its figures.")
+            raise ValueError(
+                "The values under 'derived' do not follow from the certificate's figures."
+            )
         return found
 
 

@@ -1,4 +1,4 @@
-"""What runs when a function or class of a user is called: what a digest has to cover of it."""
+"""Code that a call of a user's function or class runs, for its digest."""
 
 from __future__ import annotations
 

@@ -12,11 +12,12 @@ from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
 from skfairdp.certificate.unwrap import (
-    ColumnChoice,
+    ContainerChoice,
     Deployed,
     charges_privacy,
     kind_of,
     learns_from_rows,
+    why_learned,
 )
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
@@ -214,11 +215,17 @@ def _unpaid(steps: Steps) -> list[str]:
     """Why steps leave rows uncovered that they learned from without noise."""
     return [
         f"Step {name!r} ({kind_of(step)}) learned from rows without noise, so every row can "
-        "show in the features of every other. Use declared bounds and categories (PublicScaler, "
-        "PublicEncoder), or list the step in public_steps if it never saw protected rows."
+        f"show in the features of every other{_because(step)}. Use declared bounds and categories "
+        "(PublicScaler, PublicEncoder), or list the step in public_steps if it never saw protected "
+        "rows."
         for name, step in steps
         if not charges_privacy(step) and learns_from_rows(step)
     ]
+
+
+def _because(step: Any) -> str:
+    """Why a step may have learned, unless its name says so already."""
+    return "" if isinstance(step, ContainerChoice) else f": {why_learned(step)}"
 
 
 def sorted_steps(leaves: Steps, public_steps: Sequence[str]) -> tuple[Steps, tuple[str, ...]]:
@@ -231,7 +238,7 @@ def sorted_steps(leaves: Steps, public_steps: Sequence[str]) -> tuple[Steps, tup
     ) + tuple(
         assumptions.DENSE_ROWS.format(name=name)
         for name, step in other
-        if isinstance(step, ColumnChoice) and not learns_from_rows(step)
+        if isinstance(step, ContainerChoice) and not learns_from_rows(step)
     )
 
 

@@ -1,4 +1,4 @@
-"""From tables of counted answers to claims about the differences between groups."""
+"""Claims about differences between groups, from tables of counted answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How held-out rows are evaluated, and what the result rests on."""
+"""Settings of an evaluation on held-out rows, and the assumptions of its result."""
 
 from __future__ import annotations
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.counted_claims import KIND_OF_METHOD
-from skfairdp.certificate.facts import known_facts
+from skfairdp.certificate.facts import PUBLIC, Fact, known_facts
 from skfairdp.certificate.group_rates import LEVEL
+from skfairdp.certificate.mechanism_claims import claims_of_mechanism
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
-from skfairdp.fairness.derivation import EXACT, NOISY_COUNTS, SCOPES, Derivation
+from skfairdp.fairness.derivation import (
+    AVERAGED,
+    DEPLOYED,
+    EXACT,
+    FROM_ROWS,
+    NOISY_COUNTS,
+    SCOPES,
+    Derivation,
+)
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.recomputing import (
@@ -36,10 +46,15 @@ BOUND_TOLERANCE = 1e-6
 _SEARCHED = 1e-4
 # Accountants of other versions place their grids otherwise.
 EPSILON_TOLERANCE = 1e-4
-# Facts that a model tells by itself.
+# Facts that a model tells by itself, and those that somebody declares.
 _OF_MODEL = ("features", "persons trained on", "reason codes", "rows trained on")
+_POSITIVE = "positive outcome"
+_FACTS = (*_OF_MODEL, _POSITIVE, "target column", "group columns", "alternatives")
 # A promise about removed records is one about blanked ones, at the same cost.
 _IMPLIED = ("add-remove", "zero-out")
+# Stands for a class label in the names of rates.
+_ANY = re.compile("SOMELABEL[0-3]")
+_CLASSES = tuple(f"SOMELABEL{at}" for at in range(4))
 
 
 @dataclass(frozen=True)
@@ -70,6 +85,12 @@ def examine(certificate: Claims) -> Examination:
     if known is not None and not known.noisy and n_rows is not None and known.rows != n_rows:
         found.append((WRONG, f"n_rows is stated as {n_rows}, but accuracy counts {known.rows:g}"))
     found += _shared_errors(certificate.fairness)
+    found += _of_neighbours(certificate.fairness)
+    noisy = {count.noisy for claim in certificate.fairness for count in claim.counts}
+    if known is not None and noisy and known.noisy not in noisy:
+        found.append((WRONG, f"noise in accuracy is stated as {known.noisy}, unlike in the counts"))
+    unknown = [fact.name for fact in certificate.facts if fact.name not in _FACTS]
+    found += [(WRONG, f"the fact {name!r} is none that a certificate states") for name in unknown]
     if certificate.privacy is not None and not certificate.privacy.is_void:
         found += _of_privacy(certificate.privacy, certificate.fairness)
     return Examination(
@@ -90,6 +111,13 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
     for fact in certificate.facts:
         if fact.name in _OF_MODEL and fact != known.get(fact.name):
             yield f"{fact.name} of the model are {known.get(fact.name)}, and not {fact}"
+        elif fact.name == _POSITIVE:
+            yield from _other_outcome(fact, deployed)
+    stated_names = {fact.name for fact in certificate.facts}
+    for name in (*_OF_MODEL, _POSITIVE) if stated_names else ():
+        if name in known and name not in stated_names:
+            yield f"{name} of the model are {known[name]}, which the certificate leaves out"
+    yield from _other_claims(certificate.fairness, deployed)
     if certificate.model_name not in ("", deployed.name):
         yield f"the model is {deployed.name}, and not {certificate.model_name}"
     trained, stated = deployed.trained, certificate.privacy
@@ -102,6 +130,11 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
     if own is None or own.is_void:
         yield "the model promises nothing about its training records"
         return
+    labels = set(own.per_group or ())
+    others = [group for group in stated.per_group or () if labels and group not in labels]
+    if others:
+        named = ", ".join(map(group_text, others))
+        yield f"the model promises nothing of its own to records of {named}"
     if stated.protects != own.protects:
         yield f"the model protects {PROTECTS[own.protects]}, and not {PROTECTS[stated.protects]}"
     elif stated.adjacency != own.adjacency and (own.adjacency, stated.adjacency) != _IMPLIED:
@@ -113,6 +146,85 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
             f"the model promises ε = {_shown(own.epsilon)} at δ = {as_given(own.delta)}, less than "
             f"ε = {_shown(stated.epsilon)} at δ = {as_given(stated.delta)}"
         )
+
+
+def _other_outcome(fact: Fact, deployed: Deployed) -> Iterator[str]:
+    """Compare the positive outcome with the classes of the model; it may name the target first."""
+    classes = [str(label) for label in getattr(deployed.final, "classes_", ())]
+    possible = classes[1:] if fact.source == PUBLIC else classes
+    named = any(fact.value == label or fact.value.endswith(f" = {label}") for label in possible)
+    if not named:
+        yield f"the positive outcome of the model is one of {possible}, and not {fact}"
+
+
+def _other_claims(claims: Sequence[FairnessGuarantee], deployed: Deployed) -> Iterator[str]:
+    """Claims without held-out rows that the mechanism of the model does not make."""
+    of_mechanism = [claim for claim in claims if claim.scope not in FROM_ROWS]
+    names = dict.fromkeys(claim.notion for claim in of_mechanism)
+    made = claims_of_mechanism(deployed, [NOTIONS[n] for n in names if n in NOTIONS], False)
+
+    def alike(claim: FairnessGuarantee, other: FairnessGuarantee) -> bool:
+        same = ("notion", "scope", "groups", "counts", "estimate", "derivation", "words")
+        return claim.bound >= other.bound - BOUND_TOLERANCE and all(
+            getattr(claim, name) == getattr(other, name) for name in same
+        )
+
+    for claim in of_mechanism:
+        if claim.derivation is not None and not any(alike(claim, other) for other in made):
+            yield f"the model does not bound {claim.notion} ({claim.scope}) in this way"
+
+
+def _of_neighbours(claims: Sequence[FairnessGuarantee]) -> Findings:
+    """Compare claims with each other.
+
+    Bounds on averages of draws are stated beside the counted answers to the same rows. Where
+    answers are counted at all, so is every other claim, of the same notion. None is made twice.
+    """
+    counted = [claim for claim in claims if claim.scope == DEPLOYED and claim.counts]
+
+    def rows(claim: FairnessGuarantee) -> list[tuple[object, ...]]:
+        return [(count.group, count.stratum, count.trials) for count in claim.counts]
+
+    notions = {claim.notion for claim in counted}
+    seen = [(c.notion, c.scope, c.derivation.kind) for c in claims if c.derivation is not None]
+    for notion, scope, kind in sorted({one for one in seen if seen.count(one) > 1}):
+        yield WRONG, f"{notion} ({scope}) is bounded twice by one method, {kind}"
+    for claim in claims:
+        if notions and claim.notion not in notions:
+            yield WRONG, f"{claim.notion} ({claim.scope}) stands beside counts of {sorted(notions)}"
+        # Without a derivation nothing was recomputed, which is said.
+        if claim.scope != AVERAGED or claim.derivation is None:
+            continue
+        if not any(
+            (c.notion, c.groups) == (claim.notion, claim.groups)
+            and rows(claim) in ([], rows(c))  # of models of the groups it stores other figures
+            for c in counted
+        ):
+            what = f"{claim.notion} ({claim.scope})"
+            yield WRONG, f"{what} is of other rows than the answers of the model"
+
+
+def _rates_of(claim: FairnessGuarantee) -> bool:
+    """Whether the rates that a claim counts can be those of its notion, by their names."""
+    names = list(dict.fromkeys(count.stratum for count in claim.counts))
+    if claim.scope not in (DEPLOYED, AVERAGED) or claim.notion not in NOTIONS or not names:
+        return True
+    # Two classes and four, as the names are built from them.
+    for classes in (_CLASSES[:2], _CLASSES):
+        patterns = [
+            _ANY.sub(".*", re.escape(stratum.name))
+            for stratum in NOTIONS[claim.notion].strata(classes)
+        ]
+        if len(classes) == 2:
+            if len(names) == len(patterns) and all(map(_whole, patterns, names)):
+                return True
+        elif len(names) > 2 and all(_whole(patterns[0], name) for name in names):
+            return True
+    return claim.notion == "accuracy_parity" and names == [""]
+
+
+def _whole(pattern: str, name: str) -> bool:
+    return re.fullmatch(pattern, name, re.DOTALL) is not None
 
 
 def _compared(what: str, stated: float | None, found: float | None, share: float = 0.0) -> Finding:
@@ -127,6 +239,8 @@ def _compared(what: str, stated: float | None, found: float | None, share: float
 
 def _of_claim(claim: FairnessGuarantee) -> Findings:
     name = f"{claim.notion} ({claim.scope})"
+    if not _rates_of(claim):
+        yield WRONG, f"{name} counts rates that are not those of its notion"
     try:
         if claim.counts:
             yield _compared(f"estimate of {name}", claim.estimate, recomputed_estimate(claim))
@@ -194,6 +308,11 @@ def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Findings:
 
 
 def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]) -> Findings:
+    named = {group for one in privacy.exposures or () for group in one.groups or ()}
+    apart = named.symmetric_difference(privacy.per_group or ()) if named else ()
+    if privacy.per_group and apart:
+        texts = ", ".join(sorted(map(group_text, apart)))
+        yield WRONG, f"epsilon is stated for other groups than events are: {texts}"
     try:
         found = recomputed_epsilons(privacy)
     except (ValueError, ArithmeticError, TypeError) as error:

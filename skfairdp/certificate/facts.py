@@ -1,4 +1,4 @@
-"""What a certificate is about, as far as it is public, declared or bought: columns, rows, terms."""
+"""Facts of a certificate that are public, declared or bought: columns, rows, terms."""
 
 from __future__ import annotations
 

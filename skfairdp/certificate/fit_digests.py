@@ -1,4 +1,4 @@
-"""Whether a fitted model is still what its fit left."""
+"""Digests of fitted attributes, to detect later changes."""
 
 from __future__ import annotations
 

@@ -136,8 +136,7 @@ def _together(
 
 
 def _rate(count: CellCount, *, sampled: bool) -> GroupRate:
-    k, n = count.successes, count.trials
-    rate = min(max(k / n, 0.0), 1.0) if n > 0 else None
+    k, n, rate = count.successes, count.trials, count.rate
     low, high = (count.low, count.high) if sampled else (None, None)
     if sampled and not count.noisy and rate is not None:
         if isinstance(k, int):

@@ -17,13 +17,14 @@ from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.labels import count_rows, label_column, positions
+from skfairdp.one_column import columns_of
 from skfairdp.persons import encode_persons
 from skfairdp.protocol import answers_of
 
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupedRows:
     """Rows with their labels and groups, as they were given, and the groups as they are sorted."""
 
@@ -105,7 +106,7 @@ def comparable_groups(
     return groups
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeldOut:
     """Answers to held-out rows, and which cell each row is in."""
 
@@ -220,8 +221,8 @@ def _classes(deployed: Deployed, predicted: Any, y: ArrayLike | None, private: b
             "count_epsilon protects the held-out rows, but the model has no classes_, and the "
             "labels that occur among these rows are private; certify a classifier with classes_."
         )
-    given = [np.asarray(values).ravel() for values in (predicted, y) if values is not None]
-    return sorted(set(np.concatenate(given).tolist()))
+    given = [columns_of(values) for values in (predicted, y) if values is not None]
+    return sorted({label for (column,) in given for label in column.tolist()})
 
 
 def _codes(values: ArrayLike, classes: list, n_rows: int, name: str, private: bool) -> NDArray:

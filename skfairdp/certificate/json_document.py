@@ -101,7 +101,7 @@ def _check_keys(
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError("A number is too large, or none of JSON.")
+        raise ValueError("A number is out of range or not valid JSON (NaN, Infinity).")
     return value
 
 

@@ -1,4 +1,4 @@
-"""What a certificate charges to a ledger, and what it tells the ledger of its training."""
+"""Ledger charges of a certificate, and findings that it reports to the ledger of its training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search over parameters cost, beside the one fit that it kept."""
+"""Cost of a parameter search, in addition to the one fit that it kept."""
 
 from __future__ import annotations
 

@@ -69,9 +69,14 @@ def is_signed(text: str) -> bool:
 
 
 def check_signature(text: str, key: keys.Ed25519PublicKey) -> bool:
-    """Whether a text carries a valid signature of a key; a ValueError if it is no certificate."""
+    """Whether a text carries a valid signature of a key.
+
+    Raises a ValueError if the text is no certificate, and a SignatureError for a key of small
+    order, under which one signature fits every text.
+    """
     from cryptography.exceptions import InvalidSignature
 
+    _refuse_small_order(key, "The public key")
     document = checked_document(text)
     signature = document.pop("signature", None)
     if not isinstance(signature, dict) or set(signature) != {"algorithm", "key", "value"}:
@@ -140,7 +145,29 @@ def load_public_key(path: Path) -> keys.Ed25519PublicKey:
         key = serialization.load_pem_public_key(content)
     except Exception:  # as above
         raise SignatureError(f"{path} holds no public key in PEM form.") from None
-    return _of_kind(key, ed25519.Ed25519PublicKey, path)
+    found: keys.Ed25519PublicKey = _of_kind(key, ed25519.Ed25519PublicKey, path)
+    _refuse_small_order(found, f"The public key {path}")
+    return found
+
+
+def _refuse_small_order(key: keys.Ed25519PublicKey, named: str) -> None:
+    """Refuse a point P with 8 P = 0: it belongs to no private key, and its signatures are constant.
+
+    The curve is -x^2 + y^2 = 1 + d x^2 y^2 over the integers modulo p. So x^2 follows from y, and
+    the y of 2 P from x^2 and y^2; the neutral element has y = 1.
+    """
+    p = 2**255 - 19
+    d = -121665 * pow(121666, -1, p) % p
+    y = int.from_bytes(key.public_bytes_raw(), "little") % 2**255 % p
+    for _ in range(3):
+        yy = y * y % p
+        xx = (yy - 1) * pow(d * yy + 1, p - 2, p) % p
+        y = (yy + xx) * pow(1 - d * xx * yy, p - 2, p) % p
+    if y == 1:
+        raise SignatureError(
+            f"{named} is of small order: one constant signature fits every certificate under it, "
+            "so it shows nothing. Get the key from the issuer again."
+        )
 
 
 def _of_kind(key: Any, kind: type, path: Path) -> Any:

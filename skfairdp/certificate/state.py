@@ -1,4 +1,4 @@
-"""What objects consist of, as far as predictions depend on it."""
+"""State of objects, as far as predictions depend on it, for digests."""
 
 from __future__ import annotations
 

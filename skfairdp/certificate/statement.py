@@ -1,4 +1,4 @@
-"""Where pickles of version 0.1 look for `Certificate`."""
+"""Alias module: pickles of version 0.1 look for `Certificate` here."""
 
 from skfairdp.certificate.certificate import Certificate
 

@@ -1,4 +1,4 @@
-"""From what users deploy (Pipelines, fitted searches) to its parts, and what these do with rows."""
+"""Parts of a deployed model (Pipeline, fitted search), and whether they learned from rows."""
 
 from __future__ import annotations
 
@@ -16,30 +16,36 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate.code import is_elementwise, library_name
+from skfairdp.certificate.code import library_name, replaced_methods
 from skfairdp.certificate.digest import Bound, bind
+from skfairdp.certificate.harmless_steps import CONTAINERS, HARMLESS
 from skfairdp.certificate.state import shadows
+from skfairdp.certificate.step_rules import (
+    changed_parameters,
+    is_fixed,
+    reason_to_learn,
+    reasons_of_container,
+)
 from skfairdp.exceptions import IncomparableModelError, UnboundModelError
 from skfairdp.protocol import answers_of
 
-CONTAINERS = (ColumnTransformer, FeatureUnion, Pipeline)
-
-_OF_NUMBERS = preprocessing.Binarizer, preprocessing.Normalizer, preprocessing.PolynomialFeatures
-# Exact types: a subclass may learn what its parent does not.
-STATELESS = FeatureHasher, HashingVectorizer, *_OF_NUMBERS
 # What they make of sparse rows is sparse.
-PASSING_ON = preprocessing.FunctionTransformer, *_OF_NUMBERS
+PASSING_ON = (
+    preprocessing.FunctionTransformer,
+    preprocessing.Binarizer,
+    preprocessing.Normalizer,
+    preprocessing.PolynomialFeatures,
+)
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnChoice:
-    """What was chosen about columns with the training rows in sight."""
+class ContainerChoice:
+    """Choice of a container that may depend on training rows or keep them."""
 
-    what: str  # and by whom
+    what: str  # the choice and its reason
     only_of_sparse_rows: bool = False
 
 
@@ -55,7 +61,7 @@ def charges_privacy(step: object) -> bool:
 
 def kind_of(step: object) -> str:
     """What a step is, in a message."""
-    return step.what if isinstance(step, ColumnChoice) else type(step).__name__
+    return step.what if isinstance(step, ContainerChoice) else type(step).__name__
 
 
 def takes_groups(step: Any, method: str) -> bool:
@@ -69,29 +75,23 @@ def releases_rows(step: object) -> bool:
     return answers_of(step)._releases_representation is True
 
 
-def learns_from_rows(step: Any) -> bool:
-    """Whether fitting a step of others takes more from the rows than the number of columns."""
+def why_learned(step: Any) -> str | None:
+    """Say why a step without noise may have learned from rows; None where it learned nothing.
+
+    Names parameters and types, never a value.
+    """
     if shadows(step):
-        return True
-    if isinstance(step, ColumnChoice):
-        return not step.only_of_sparse_rows
+        return f"it holds its own {', '.join(sorted(shadows(step)))} in place of its class's"
+    if isinstance(step, ContainerChoice):
+        return None if step.only_of_sparse_rows else step.what
     if answers_of(step)._learns_from_rows is False:
-        return False
-    if type(step) in STATELESS:
-        # What a function of yours does with the rows is not known, e.g. an `analyzer`.
-        given = step.get_params(deep=False).values()
-        return any(callable(value) and not isinstance(value, type) for value in given)
-    if type(step) is preprocessing.FunctionTransformer:
-        # Any other function may mix rows, as centring by the mean of the column does.
-        return not (step.func is None or is_elementwise(step.func))
-    if type(step) in (preprocessing.OneHotEncoder, preprocessing.OrdinalEncoder):
-        limits = (step.min_frequency, step.max_categories)
-        return isinstance(step.categories, str) or limits != (None, None)
-    if type(step) is SimpleImputer:
-        # Without keep_empty_features the rows decide which columns remain.
-        constant = step.strategy == "constant" and step.keep_empty_features
-        return not constant or step.add_indicator
-    return True
+        return None
+    return reason_to_learn(step)
+
+
+def learns_from_rows(step: Any) -> bool:
+    """Whether fitting a step may take more from the rows than the number of columns."""
+    return why_learned(step) is not None
 
 
 def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
@@ -100,15 +100,22 @@ def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
         stage = stage.estimator  # it has paid
     if stage is None or isinstance(stage, str):
         return
-    if type(stage) not in CONTAINERS or shadows(stage):
+    kind = type(stage)
+    if kind not in CONTAINERS or shadows(stage) or replaced_methods(kind):
         yield name, stage  # a subclass may learn what its parent does not
         return
+    for parameter, reason in reasons_of_container(stage):
+        yield f"{name}__{parameter}", ContainerChoice(f"{kind.__name__}: {reason}")
     if type(stage) is not ColumnTransformer:
         inner = list(stage.steps if type(stage) is Pipeline else stage.transformer_list)
     else:
         inner = [(key, transformer) for key, transformer, _ in stage.transformers_]
-        chosen = ColumnChoice("columns chosen by a function")
-        inner += [(key, chosen) for key, _, columns in stage.transformers if callable(columns)]
+        inner += [
+            (key, ContainerChoice(f"columns chosen by {_chooser(columns)}"))
+            for key, _, columns in stage.transformers
+            if not is_fixed(columns)
+        ]
+        inner += _changed_by_fit(stage)
         steps = [step for key, part in inner for _, step in leaves_of(key, part)]
         # What is sparse by class or settings, or came out so. A table with names is dense until a
         # step makes an array of it.
@@ -122,9 +129,24 @@ def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
         maybe = not named or any(getattr(step, "validate", True) for step in passing)
         if stage.sparse_threshold > 0.0 and (sparse or (passing and maybe)):
             how = "sparse or dense by the zeros in the rows; set sparse_threshold=0"
-            inner.append(("sparse_threshold", ColumnChoice(how, only_of_sparse_rows=not sparse)))
+            inner.append(("sparse_threshold", ContainerChoice(how, only_of_sparse_rows=not sparse)))
     for key, step in inner:
         yield from leaves_of(f"{name}__{key}", step)
+
+
+def _chooser(columns: Any) -> str:
+    return "a function" if callable(columns) else f"a {type(columns).__name__}"
+
+
+def _changed_by_fit(stage: ColumnTransformer) -> Iterator[tuple[str, ContainerChoice]]:
+    """Fitted copies of listed steps whose parameters are not those that were given."""
+    given = {key: step for key, step, _ in (*stage.transformers, ("remainder", stage.remainder, 0))}
+    for key, fitted, _ in stage.transformers_:
+        before = given.get(key)
+        if type(before) is type(fitted) and type(fitted) in HARMLESS:
+            moved = changed_parameters(before, fitted)
+            if moved:
+                yield key, ContainerChoice(f"{type(fitted).__name__}: {'; '.join(moved)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +157,7 @@ class Deployed:
     final: Any  # its last estimator
     stages: tuple[tuple[str, Any], ...]  # the earlier steps in order, each with its name
     searches: tuple[Any, ...]  # fitted ones around the model or its last step
+    pipelines: tuple[Pipeline, ...] = ()  # that the stages were taken from
 
     @property
     def name(self) -> str:
@@ -146,8 +169,14 @@ class Deployed:
         return " → ".join(names)
 
     def leaves(self) -> tuple[tuple[str, Any], ...]:
-        """Earlier steps without containers, named "outer__inner"."""
-        return tuple(leaf for name, stage in self.stages for leaf in leaves_of(name, stage))
+        """Earlier steps without containers, named "outer__inner"; and choices of containers."""
+        choices = tuple(
+            (parameter, ContainerChoice(f"Pipeline: {reason}"))
+            for pipeline in self.pipelines
+            for parameter, reason in reasons_of_container(pipeline)
+        )
+        inner = (leaf for name, stage in self.stages for leaf in leaves_of(name, stage))
+        return (*choices, *inner)
 
     @property
     def place_of_release(self) -> int | None:
@@ -229,7 +258,8 @@ class Deployed:
             return self
         inner = unwrap(getattr(self.final, self.final._post_processes)).trained
         stages, searches = (*self.stages, *inner.stages), (*self.searches, *inner.searches)
-        return Deployed(inner.model, inner.final, stages, searches)
+        pipelines = (*self.pipelines, *inner.pipelines)
+        return Deployed(inner.model, inner.final, stages, searches, pipelines)
 
     @property
     def ledger(self) -> Any:
@@ -276,12 +306,13 @@ def unwrap(model: object) -> Deployed:
     """Take a fitted model apart: an estimator, Pipeline or search."""
     check_is_fitted(model)
     predictor, searches = _best(model, ())
-    final, stages = predictor, []
+    final, stages, pipelines = predictor, [], []
     while type(final) is Pipeline and is_transparent(final):
         stages += [(name, step) for name, step in final.steps[:-1]]
+        pipelines.append(final)
         final, searches = _best(final.steps[-1][1], searches)
     check_is_fitted(final)
-    return Deployed(predictor, final, tuple(stages), searches)
+    return Deployed(predictor, final, tuple(stages), searches, tuple(pipelines))
 
 
 def _best(model: Any, searches: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""What the command line says when it can't do what was asked."""
+"""Error messages of the command line."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pandas as pd
@@ -30,7 +31,7 @@ def read_rows(path: Path, inferred: Collection[str] | None = None) -> pd.DataFra
     kinds = None
     try:
         if path.suffix.lower() in PARQUET:
-            rows = pd.read_parquet(path)
+            rows = _parquet(path)
         else:
             if inferred is not None:
                 names = pd.read_csv(path, nrows=0).columns
@@ -41,6 +42,8 @@ def read_rows(path: Path, inferred: Collection[str] | None = None) -> pd.DataFra
             f"{path} is a Parquet file, and reading those needs pyarrow, which is not installed: "
             "pip install pyarrow, or give a CSV file."
         ) from None
+    except CommandError:
+        raise
     except Exception as error:  # whatever the reader makes of the file; its message may quote a row
         kind = type(error).__name__
         raise CommandError(f"{path} could not be read as a table: {kind}.") from None
@@ -53,6 +56,33 @@ def read_rows(path: Path, inferred: Collection[str] | None = None) -> pd.DataFra
         # pandas then takes the first columns for names of rows.
         raise CommandError(f"{path} has rows with more fields than its first line has names.")
     rows.columns = [str(name) for name in rows.columns]
+    return rows
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    """Read a Parquet file so that no cell changes how those of other rows are read.
+
+    Arrow would make floats of all whole numbers of a column with a missing one. A column of
+    categories would list the texts of people who are held out beside those of the others.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    wrong = [
+        f"{quote(field.name)} ({field.type})"
+        for field in table.schema
+        if pa.types.is_nested(field.type) or pa.types.is_float16(field.type)
+    ]
+    if wrong:
+        raise CommandError(
+            f"{path} has columns whose cells are lists, records or half floats, which hold no "
+            f"single value: {', '.join(wrong)}. Write the file without them, or with plain columns."
+        )
+    rows = table.to_pandas(integer_object_nulls=True)
+    for place, kind in enumerate(rows.dtypes):
+        if isinstance(kind, pd.CategoricalDtype):
+            rows.isetitem(place, rows.iloc[:, place].astype(object))
     return rows
 
 

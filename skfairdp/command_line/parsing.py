@@ -191,7 +191,7 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     part("--tolerance", default=0.05, help="largest difference between two groups (default 0.05)")
     file("--out", default=Path("report.html"), help="the page (default report.html)")
     part("--delta", default=1e-6, help="probability of failure (default 1e-6)")
-    add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't the larger number")
+    add("--positive", metavar="VALUE", help="the favourable outcome, one of the two values")
     unread = "a column that is not looked at, such as a number of the customer; again for more"
     column("--drop", action="append", default=[], help=unread)
     file("--schema", help="bounds and categories (JSON or YAML)")

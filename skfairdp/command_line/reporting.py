@@ -16,8 +16,12 @@ from skfairdp.command_line.files import check_outputs, read_document, read_rows,
 from skfairdp.command_line.parsing import ENOUGH_FOR_TABLES, MECHANISMS
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.persons import warn_of_ids
 from skfairdp.privacy.noise import NoiseSource
+
+# Notions that compare rates among rows with one true label.
+_BY_LABEL = {n for n, each in NOTIONS.items() if each.needs_labels and each.compares_predictions}
 
 
 def report(arguments: argparse.Namespace) -> int:
@@ -100,13 +104,18 @@ def _say_what_can_be_shown(arguments: argparse.Namespace, people: People, held: 
     if found.smallest <= tolerance:
         return
     if tolerance < 0.01:  # to find how many rows it takes would take minutes
-        told = f"{found} They cannot show a tolerance of {tolerance:g}."
+        told = f"{found} At such rates they cannot show a tolerance of {tolerance:g}."
     else:
         told = str(certifiable(numbers, tolerance, **asked))
     about = "" if public else "about "
+    by_label = [name for name in arguments.notion if name in _BY_LABEL]
+    labels = (
+        f" For {' and '.join(by_label)} that many rows of each compared label are needed in each "
+        "group; numbers of labels are private until bought, and are not looked at here."
+    ) * bool(by_label)
     print(
         f"Before anything is spent: {about}{min(numbers.values())} rows of the smallest group are "
-        f"held out. {told}",
+        f"held out. {told}{labels}",
         file=sys.stderr,
         flush=True,
     )

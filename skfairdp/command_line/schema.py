@@ -1,4 +1,4 @@
-"""What is publicly known of the columns of a table, from a file or declared public."""
+"""Public facts about the columns of a table, from a schema file or declared public."""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ from skfairdp.preprocessing.cells import distinct_cells, read_cells
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
 LARGEST_NUMBER = 20
+# A target value that fewer rows have is not shown in messages.
+_SHOWN = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,9 @@ def _what_is_learned_from(
         if alike:
             raise CommandError(
                 "Columns have names of identifiers, from which a model learns nothing but who is "
-                f"who. Leave them out: {' '.join(f'--drop {n}' for n in alike)}."
+                "who. If a person has several rows, name the column that says whose row it is, so "
+                f"that epsilon protects persons: --person-ids {alike[0]}. If every row is another "
+                f"person, leave them out: {' '.join(f'--drop {n}' for n in alike)}."
             )
         if X.columns.empty:
             raise CommandError("No column is left as a feature.")
@@ -140,20 +144,25 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
         column = column.astype(str)  # dates, or kinds that have no common order
         found = column.unique().tolist()
     first, second = sorted(found)
-    favourable = second
-    if positive is not None:
-        chosen = [value for value in found if str(value) == positive]
-        if not chosen:
-            raise CommandError(
-                f"--positive {positive!r} is not a value of the target {name!r}; give one of its "
-                "two values as the table spells it."
-            )
-        favourable = chosen[0]
-    elif isinstance(second, str):
+    # The two classes are public, but a value of a few rows may be a slip that names a person.
+    numbers = column.value_counts()
+    choices = " or ".join(
+        f"--positive {value}" if numbers[value] >= _SHOWN else "a value of very few rows"
+        for value in (first, second)
+    )
+    if positive is None:
         raise CommandError(
-            f"The target {name!r} is text; say which of its two values is the favourable outcome: "
-            "--positive VALUE."
+            f"Name the favourable outcome of the target {name!r}: {choices}. The certificate "
+            "compares how often each group gets it. A larger number is not always better for a "
+            "person: 1 may stand for a default or a refusal."
         )
+    chosen = [value for value in found if str(value) == positive]
+    if not chosen:
+        raise CommandError(
+            f"--positive {positive!r} is not a value of the target {name!r}; give one of its "
+            f"two values as the table spells it: {choices}."
+        )
+    favourable = chosen[0]
     y = np.where((column == second).to_numpy(dtype=bool), second, first)
     return y, (first, second), favourable
 
@@ -165,8 +174,10 @@ def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         *(partial(_bounded, rows[name], "fill" in schema[name]) for name in bounded),
         *(partial(_categories, rows[name], values) for name, values in listed.items()),
     )
-    X = rows[[name for name in rows.columns if name in schema]]
-    return X.assign(**dict(zip([*bounded, *listed], found, strict=True)))
+    X = rows[[name for name in rows.columns if name in schema]].copy()
+    for name, column in zip([*bounded, *listed], found, strict=True):
+        X[name] = column  # not `assign`, whose keywords cannot be any name: "self" is its own
+    return X
 
 
 def _bounded(column: pd.Series, filled: bool) -> np.ndarray:

@@ -104,6 +104,8 @@ class ParquetRows(StoredRows):
         kinds = [_kind(name, schema.field(name).type) for name in self.features]
         self.dtype = np.result_type(*kinds)
         self.shape = (sum(piece.n_rows for piece in self._pieces), len(kinds))
+        for name in (*others, *([] if target is None else [target])):
+            _refuse_no_labels(name, schema.field(name).type)
         groups = {name: self._categories(name) for name in others}
         self.target = None if target is None else self._categories(target)
         self.sensitive_features = pd.DataFrame(groups) if len(groups) > 1 else None
@@ -185,9 +187,8 @@ class ParquetRows(StoredRows):
                 of_batch = slice(*np.searchsorted(ordered, (start, start + batch.num_rows)))
                 within, start = ordered[of_batch] - start, start + batch.num_rows
                 for j, name in enumerate(self.features if len(within) else ()):
-                    column = batch.column(name).to_numpy(zero_copy_only=False)[within]
                     with np.errstate(over="ignore"):  # infinity is dealt with
-                        taken[order[of_batch], j] = column
+                        taken[order[of_batch], j] = _numbers(batch.column(name), within, dtype)
         return taken
 
     def _as_given(self, rows: NDArray[Any]) -> pd.DataFrame:
@@ -201,29 +202,64 @@ class ParquetRows(StoredRows):
         for batch in (batch for piece in self._pieces for batch in piece.read([name])):
             column = batch.column(0)
             encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-            # None, and a NaN, which is not itself, are missing.
+            values = encoded.dictionary.to_pylist()
+            # Of the index's own type, a null could not be told from the last of 128 values.
+            places = encoded.indices.cast("int64").fill_null(len(values)).to_numpy()
+            occurs = np.bincount(places, minlength=len(values) + 1) > 0
+            # None, and a NaN, which is not itself, are missing; values of no row are not listed.
             of_value = [
-                -1 if value is None or value != value else known.setdefault(value, len(known))
-                for value in encoded.dictionary.to_pylist()
+                known.setdefault(value, len(known))
+                if here and value is not None and value == value
+                else -1
+                for value, here in zip(values, occurs[:-1], strict=True)
             ]
             if len(known) > _MOST_CATEGORIES:
                 raise ValueError(
                     f"The column {name!r} has more than {_MOST_CATEGORIES:,} values: a target and "
                     "sensitive features are categories."
                 )
-            places = encoded.indices.fill_null(len(of_value)).to_numpy()
             codes[start : start + batch.num_rows] = np.array([*of_value, -1])[places]
             start += batch.num_rows
         return pd.Categorical.from_codes(codes, categories=list(known))
+
+
+def _numbers(column: Any, within: NDArray[np.integer], dtype: Any) -> NDArray[Any]:
+    """Some cells of a column, each turned into `dtype` by itself; missing ones are NaN.
+
+    Asked for an array, Arrow makes floats of all integers of a batch if one of them is missing.
+    """
+    plain = column.fill_null(False if column.type == "bool" else 0) if column.null_count else column
+    cells = plain.to_numpy(zero_copy_only=False)[within].astype(dtype)
+    if column.null_count:
+        cells[column.is_null().to_numpy(zero_copy_only=False)[within]] = np.nan
+    return cells
 
 
 def _kind(name: str, kind: Any) -> Any:
     """Type that holds a column's numbers; float32 where that holds them all."""
     import pyarrow as pa
 
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+    known = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if not known or pa.types.is_float16(kind):
         raise ValueError(
-            f"The column {name!r} is {kind}, not numbers. Encode text with declared categories, "
-            "and turn dates into numbers, before the file is written."
+            f"The column {name!r} is {kind}. Features are whole numbers, float32, float64 or truth "
+            "values. Before the file is written, encode text with declared categories, turn dates "
+            "into numbers, and cast half floats and decimals to float64."
         )
     return np.result_type(np.float32, kind.to_pandas_dtype())
+
+
+def _refuse_no_labels(name: str, kind: Any) -> None:
+    """Refuse a target or sensitive feature whose type has no values that can be listed."""
+    import pyarrow as pa
+
+    of = kind.value_type if pa.types.is_dictionary(kind) else kind
+    text = (pa.types.is_string(of), pa.types.is_large_string(of), pa.types.is_string_view(of))
+    number = (pa.types.is_integer(of), pa.types.is_boolean(of), pa.types.is_decimal(of))
+    real = pa.types.is_floating(of) and not pa.types.is_float16(of)
+    if not any((*text, *number, real, pa.types.is_date(of), pa.types.is_timestamp(of))):
+        raise ValueError(
+            f"The column {name!r} is {kind}. A target and sensitive features are text, whole "
+            "numbers, floats of 32 or 64 bits, truth values, decimals or dates, or categories of "
+            "these: cast the column before the file is written."
+        )

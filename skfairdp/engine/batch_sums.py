@@ -114,7 +114,7 @@ class BatchSums:
         if NEIGHBOURS[relation].two_cells and np.count_nonzero(block.weights) > 1:
             raise PlanError(
                 f"Under adjacency={relation!r} a record leaves one cell and joins another, and "
-                "each is charged for a noise of its own: give cell_weights to gradient()."
+                "every cell needs its own noise: pass cell_weights to gradient()."
             )
 
     def _gradient_sum(

@@ -17,6 +17,7 @@ from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, blocks, fill
 
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
+_NUMBER_LINKS = dict.fromkeys((nn.MSELoss, nn.HuberLoss), "number")
 
 
 def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
@@ -125,11 +126,15 @@ def features_and_output(
     return found[:, n_outputs:], found[:, :n_outputs]
 
 
-def link_of(criterion: nn.Module) -> str:
-    """Tell what outputs of a module trained with a criterion are, as `probabilities` takes it."""
-    if type(criterion) in _LINKS:
-        return _LINKS[type(criterion)]
-    allowed = ", ".join(kind.__name__ for kind in _LINKS)
+def link_of(criterion: nn.Module, *, of_numbers: bool = False) -> str:
+    """Tell what outputs of a module trained with a criterion are.
+
+    What `probabilities` takes; "number" for one scaled number a row, where `of_numbers`.
+    """
+    links: dict[type[nn.Module], str] = _NUMBER_LINKS if of_numbers else _LINKS
+    if type(criterion) in links:
+        return links[type(criterion)]
+    allowed = ", ".join(kind.__name__ for kind in links)
     raise ValueError(
         f"'net' has the criterion {type(criterion).__name__}; allowed are {allowed}: their loss of "
         "a record depends on that record alone."

@@ -1,10 +1,10 @@
-"""What has to be known about a module before it may see private rows."""
+"""Checks of a module before it may see private rows."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import torch
@@ -42,6 +42,64 @@ def refuse_mixing_modules(module: nn.Module) -> None:
                 f"{where} keeps running statistics of private rows. Set "
                 "track_running_stats=False or use torch.nn.GroupNorm instead."
             )
+        if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
+            _refuse_embedding(layer, where)
+
+
+def _refuse_embedding(layer: nn.Embedding | nn.EmbeddingBag, where: str) -> None:
+    """Refuse settings under which a record's gradient is no tensor of its own."""
+    if layer.max_norm is not None:
+        raise ValueError(
+            f"{where} has max_norm={layer.max_norm!r}: it changes its weights in the forward pass, "
+            "by the codes of private rows. Set max_norm=None."
+        )
+    if layer.sparse:
+        raise ValueError(
+            f"{where} has sparse=True: sparse gradients cannot be clipped record by record. Set "
+            "sparse=False."
+        )
+
+
+def refuse_moved_state(module: nn.Module, row_shape: tuple[int, ...]) -> None:
+    """Run a module in training mode on made-up rows; refuse one that changes its own state.
+
+    Per-record gradients are taken of copies, so a buffer that a forward pass moves would stay
+    where it was in training, or would carry un-noised traits of private rows.
+    """
+    stack = linear_stack(module)
+    if stack is not None and stack.holds:
+        return
+    probe = copy_module(module).train()
+    reference = next(probe.parameters())
+    before = {name: value.clone() for name, value in _state(probe)}
+    shape = (3, *row_shape)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad(), SeededDraws(0):
+        made_up = (torch.zeros(shape), torch.ones(shape), torch.randn(shape, generator=generator))
+        for rows in made_up:
+            try:
+                probe(rows.to(reference))
+            except (IndexError, RuntimeError, TypeError, AttributeError, ValueError):
+                continue  # wants other values, or draws what another check refuses
+    moved = [name for name, value in _state(probe) if _differs(value, before.get(name))]
+    if moved:
+        raise ValueError(
+            f"The forward pass of the module {type(module).__name__} changes its state in training "
+            f"mode: {', '.join(moved)}. Such state is neither clipped nor noised, so it cannot "
+            "follow private rows. Use layers whose forward pass changes nothing: "
+            "torch.nn.utils.parametrizations.weight_norm for spectral_norm, torch.nn.GroupNorm for "
+            "running statistics."
+        )
+
+
+def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from chain(module.named_buffers(), module.named_parameters())
+
+
+def _differs(value: torch.Tensor, before: torch.Tensor | None) -> bool:
+    if before is None or value.shape != before.shape:
+        return True
+    return not torch.equal(value.nan_to_num(), before.nan_to_num())
 
 
 def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
@@ -76,6 +134,7 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
                 )
         if linear_stack(module) is not None:
             return
+        refuse_moved_state(module, row_shape)
         generator = torch.Generator().manual_seed(0)
         rows = torch.randn((3, *row_shape), generator=generator).to(reference)
         try:
@@ -112,19 +171,20 @@ def _as_at_prediction(module: nn.Module) -> nn.Module:
 def refuse_wrong_outputs(
     module: nn.Module,
     row_shape: tuple[int, ...],
-    n_classes: int,
+    n_classes: int | None,
     link: str,
     n_logits: int | None = None,
 ) -> None:
-    """Refuse a module whose outputs do not fit the classes, before a label is used.
+    """Refuse a module whose outputs do not fit the targets, before one is used.
 
-    `n_logits`: number of outputs that the mechanism asks for; None: what the classes need.
+    `n_classes`: None where targets are numbers. `n_logits`: number of outputs that the mechanism
+    asks for; None: what the targets need.
     """
     probe = _as_at_prediction(module)
     reference = next(probe.parameters())
     with torch.no_grad(), SeededDraws(0):
         output = probe(torch.zeros((2, *row_shape)).to(reference))
-    allowed = [(), (1,)] if link == "logit" else [(n_classes,)]
+    allowed = [(), (1,)] if link in ("logit", "number") else [(n_classes,)]
     shape = tuple(output.shape[1:]) if isinstance(output, torch.Tensor) else None
     if n_logits is not None and shape != (n_logits,):
         raise ValueError(
@@ -134,6 +194,12 @@ def refuse_wrong_outputs(
         )
     if n_logits is None and shape not in allowed:
         got = type(output).__name__ if shape is None else f"outputs of shape {shape} a row"
+        if link == "number":
+            raise ValueError(
+                f"The module {type(module).__name__} returns {got}, but targets are numbers: it "
+                "must return one tensor with one output a row. Set its number of outputs to 1 "
+                "(such as module__n_outputs), or leave it open."
+            )
         raise ValueError(
             f"The module {type(module).__name__} returns {got}, but there are {n_classes} classes: "
             f"its criterion needs one tensor with {'one logit' if link == 'logit' else n_classes} "

@@ -1,4 +1,4 @@
-"""What a mechanism takes from a skorch net, and what it refuses."""
+"""Checks of skorch nets, and the parts of a net that a mechanism uses."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ from skfairdp.engine.modules import MLP
 from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer, make_optimizer
 from skfairdp.engine.parameter_vector import FlatParameters, flatten
 from skfairdp.engine.randomness import SeededDraws
+from skfairdp.numbers import LOSSES
 from skfairdp.parameters import Number
 
+_CRITERIA = ({"criterion": nn.MSELoss}, {"criterion": nn.HuberLoss, "criterion__delta": 0.25})
+# Criteria of the losses of numbers, by name.
+NUMBER_LOSSES: dict[str, dict[str, Any]] = dict(zip(LOSSES, _CRITERIA, strict=True))
 _OURS = {"batch_size": 128, "max_epochs": 10}  # skorch's defaults
 
 
@@ -159,16 +163,17 @@ def prepare_net(
     net: NeuralNet | None,
     *,
     n_features: int,
-    n_classes: int,
+    n_classes: int | None,
     seed: int,
     n_logits: int | None = None,
 ) -> PreparedNet:
     """Clone and initialise a net with seeded weights and flat parameters.
 
     `net`: none stands for `default_net`. `n_features`: given to modules that take an argument of
-    that name and have none set. Those that take ``n_outputs`` and have none set get one logit for
-    two classes under BCEWithLogitsLoss, else one a class. `seed`: of the initial weights; torch's
-    global generator is left alone. `n_logits`: number of outputs of a mechanism whose criterion,
+    that name and have none set. `n_classes`: None where targets are numbers. Those that take
+    ``n_outputs`` and have none set get one logit for two classes under BCEWithLogitsLoss, one
+    output for numbers, else one a class. `seed`: of the initial weights; torch's global generator
+    is left alone. `n_logits`: number of outputs of a mechanism whose criterion,
     BCEWithLogitsLoss, has several binary targets; None: what `n_classes` says.
     """
     working = default_net() if net is None else clone(check_net(net))
@@ -176,7 +181,11 @@ def prepare_net(
     settings: dict[str, Any] = {"verbose": 0, "train_split": None}
     if working.callbacks != "disable":  # skorch fails when it is disabled twice
         settings["callbacks"] = "disable"
-    if n_classes > 2 and working.criterion is nn.BCEWithLogitsLoss:
+    if n_classes is None:
+        if working.criterion is nn.BCEWithLogitsLoss and working.module is MLP:
+            settings["criterion"] = nn.MSELoss
+        n_classes = 1
+    elif n_classes > 2 and working.criterion is nn.BCEWithLogitsLoss:
         if working.module is not MLP:
             raise ValueError(
                 f"'net' has the criterion BCEWithLogitsLoss, which is for two classes; there are "

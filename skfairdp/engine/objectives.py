@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from skfairdp.numbers import UNIT, TargetBounds
+
 
 class Objective:
     """Loss of each record, given the module's output and the targets."""
@@ -173,6 +175,45 @@ class NegativeLogLikelihoodObjective(Objective):
         )
 
 
+@dataclass(eq=False)
+class NumberObjective(Objective):
+    """Per-record ``MSELoss`` or ``HuberLoss`` of one output and one number a record.
+
+    Accepts outputs of shape (B,) or (B, 1) and numbers of shape (B,), and never broadcasts
+    records against each other. A number is scaled by public or released bounds, entry by entry.
+    """
+
+    # Distance from which the loss is linear; None: squared everywhere
+    delta: float | None = None
+    bounds: TargetBounds = UNIT
+
+    def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
+        output, target = self._aligned(output, targets[0])
+        if self.delta is None:
+            losses = functional.mse_loss(output, target, reduction="none")
+        else:
+            losses = functional.huber_loss(output, target, reduction="none", delta=self.delta)
+        return losses
+
+    def gradient(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor | None:
+        aligned, target = self._aligned(output, targets[0])
+        residuals = aligned - target
+        if self.delta is None:
+            residuals.mul_(2.0)
+        else:
+            residuals.clamp_(-self.delta, self.delta)
+        return residuals.view(output.shape)
+
+    def _aligned(
+        self, output: torch.Tensor, target: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        output = _rows(output, "MSELoss or HuberLoss")
+        flat = output.squeeze(1) if output.dim() == 2 and output.shape[1] == 1 else output
+        if flat.dim() != 1 or flat.shape != target.shape:
+            _refuse_shapes("MSELoss or HuberLoss", output, target, "(B,) or (B, 1), and (B,)")
+        return flat, self.bounds.scaled(target).to(flat.dtype)
+
+
 def objective_for(criterion: nn.Module) -> Objective:
     """Return the per-record losses of a torch criterion; a subclass of one may mix the batch."""
     if type(criterion) is nn.BCEWithLogitsLoss:
@@ -190,8 +231,12 @@ def objective_for(criterion: nn.Module) -> Objective:
         )
     if type(criterion) is nn.NLLLoss:
         return NegativeLogLikelihoodObjective(criterion.weight, criterion.ignore_index)
+    if type(criterion) is nn.MSELoss:
+        return NumberObjective()
+    if type(criterion) is nn.HuberLoss:
+        return NumberObjective(float(criterion.delta))
     raise ValueError(
         f"The criterion {type(criterion).__name__} may mix the records of a batch, so that no "
         "record's gradient can be bounded. Use torch.nn.BCEWithLogitsLoss, CrossEntropyLoss or "
-        "NLLLoss (with a module that returns probabilities)."
+        "NLLLoss (with a module that returns probabilities); for numbers MSELoss or HuberLoss."
     )

@@ -1,9 +1,9 @@
-"""One fit by several processes, each of which holds rows of its own.
+"""Process group that fits one model, each process with rows of its own.
 
-They are a process group of torch.distributed, started by the user. Every process draws its own
-rows with the one rate that the plan states for all, so together they draw a Poisson batch of all
-rows. Sums are added up in float64 at the first process, which bounds what has to be bounded as a
-whole, adds the noise, once, and hands on what is released. What follows a release is computed
+The processes are a process group of torch.distributed, started by the user. Every process draws
+its own rows with the one rate that the plan states for all, so together they draw a Poisson batch
+of all rows. Sums are added up in float64 at the first process, which bounds what has to be bounded
+as a whole, adds the noise, once, and hands on what is released. What follows a release is computed
 everywhere from the same numbers.
 
 All processes are inside the trust of whoever holds the rows: on their way to the first, parts of
@@ -13,11 +13,16 @@ plain sums may pass through others, and the first can subtract its noise.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, distributed
+
+from skfairdp.engine.overlap import hold_copies, sketch
 
 
 class Processes:
@@ -66,14 +71,17 @@ class Processes:
                 "own set distributed=None."
             )
 
-    def refuse_copies(self, sample: Tensor) -> None:
-        """Refuse processes that hold the same rows, by some of them."""
-        found = self._gathered(_digest(sample))
-        if self.size > 1 and len(set(found)) < len(found):
+    def refuse_copies(self, chunks: Callable[[], Iterable[NDArray[np.floating]]]) -> None:
+        """Refuse processes that hold copies of the same rows; `chunks` reads all rows of this."""
+        if self.size == 1:
+            return
+        key = self.first(secrets.token_bytes(32))
+        if hold_copies(self._gathered(sketch(chunks(), key))):
             self._meet()
             raise ValueError(
                 "Two processes of this fit hold the same rows, which would count twice while they "
-                "are charged once: give each process a part of its own."
+                "are charged once: give each process a part of its own. Where equal rows are of "
+                "different people, deal the rows out to the processes at random."
             )
 
     def watch(self, weights: Tensor, every: int) -> None:

@@ -119,9 +119,10 @@ class SeededDraws(OwnDraws):
         given = _arguments(func, args, kwargs)
         if "generator" not in given:
             name = _WITH_GENERATOR.get(func._overloadname, "")
-            func = getattr(func.overloadpacket, name, None) if name else None
-            if func is None:
+            seeded = getattr(func.overloadpacket, name, None) if name else None
+            if seeded is None:
                 return super()._serve(func, args, kwargs)
+            func = seeded
         elif given["generator"] is not None:
             return func(*args, **kwargs)  # a generator of the module's own
         where = next((a.device for a in args if isinstance(a, Tensor)), given.get("device"))

@@ -1,4 +1,4 @@
-"""The one door: rows reach released state only through the functions here."""
+"""Noisy sums of private rows. No other module reads training rows once the plan exists."""
 
 from __future__ import annotations
 

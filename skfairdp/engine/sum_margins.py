@@ -1,4 +1,4 @@
-"""How much of a clip norm the rounding of sums may take: :mod:`skfairdp.engine.clipping.norms`."""
+"""Share of a clipping norm reserved for rounding of sums: :mod:`skfairdp.engine.clipping.norms`."""
 
 from __future__ import annotations
 

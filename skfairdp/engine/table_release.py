@@ -1,4 +1,4 @@
-"""The one door for columns of a table: cells reach released state only through its counts."""
+"""Noisy counts of table columns. No other module of the encoders reads private cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is equalised, and how sure we are: groups, notions, intervals, guarantees."""
+"""Groups, fairness notions, confidence intervals, fairness guarantees."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What a claim is about, its scope, and what its bound follows from beside its counts."""
+"""Scope of a claim, and the evidence that its bound follows from in addition to its counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the values of sensitive features to group codes."""
+"""Group codes from the values of sensitive features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.exceptions import UnknownGroupError
-from skfairdp.labels import factorized, recoded, unmasked
+from skfairdp.labels import factorized, recoded
+from skfairdp.one_column import columns_of
 from skfairdp.parameters import is_missing
 from skfairdp.persons import Persons
 
@@ -107,7 +108,7 @@ def encode_groups(
     >>> groups.labels, groups.codes.tolist()
     (('a', 'b'), [1, 0, -1])
     """
-    codes, found = _factorize(_columns(unmasked(sensitive_features), n_rows, name))
+    codes, found = _factorize(_columns(sensitive_features, n_rows, name))
     if (on_missing or on_unknown) == "raise":
         if bool(np.any(codes == -2)):
             raise ValueError(f"{name} has unhashable values, such as lists; use text or numbers.")
@@ -154,31 +155,22 @@ def groups_of_training(
     return groups
 
 
-def _columns(values: Any, n_rows: int, name: str) -> list[pd.Series]:
-    if isinstance(values, pd.DataFrame):
-        columns = [values.iloc[:, j].reset_index(drop=True) for j in range(values.shape[1])]
-    elif isinstance(values, pd.Series | pd.Categorical):
-        columns = [pd.Series(values).reset_index(drop=True)]
-    else:
-        # dtype=object keeps a list such as ["a", nan] from becoming the text "nan".
-        try:
-            array = np.asarray(values, dtype=None if isinstance(values, np.ndarray) else object)
-        except ValueError:  # arrays of several shapes
-            array = np.empty((0, 0, 0))
-        if array.ndim not in (1, 2):
-            raise ValueError(
-                f"{name} has {array.ndim} dimensions; give one value per row, or one column per "
-                "attribute (an array, a list, a Series or a DataFrame)."
-            )
-        values, columns = array, [pd.Series(column) for column in np.atleast_2d(array.T)]
-    if len(values) != n_rows:
-        raise ValueError(f"{name} has another number of rows than X; give one value per row of X.")
+def _columns(values: Any, n_rows: int, name: str) -> list[Any]:
+    try:
+        columns = columns_of(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} has {error}; give one value per row, or one column per attribute (an array, a "
+            "list, a Series or a DataFrame)."
+        ) from None
     if not columns:
         raise ValueError(f"{name} has no column; give at least one attribute.")
+    if any(len(column) != n_rows for column in columns):
+        raise ValueError(f"{name} has another number of rows than X; give one value per row of X.")
     return columns
 
 
-def _factorize(columns: list[pd.Series]) -> tuple[NDArray[np.int64], list[Hashable]]:
+def _factorize(columns: list[Any]) -> tuple[NDArray[np.int64], list[Hashable]]:
     """Codes and labels of what occurs; -1 where a column is missing, -2 where one has no hash."""
     parts, found = zip(*map(factorized, columns), strict=True)
     uniques = [list(map(_scalar, values)) for values in found]

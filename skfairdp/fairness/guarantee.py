@@ -57,6 +57,13 @@ class CellCount:
             check_arguments(vars(self), low=Number(0.0, self.high))
         object.__setattr__(self, "group", label_from_json(json_label(self.group)))
 
+    @property
+    def rate(self) -> float | None:
+        """Successes over rows, limited to [0, 1], beyond which noise can move it; None: no rows."""
+        if self.trials <= 0:
+            return None
+        return min(max(self.successes / self.trials, 0.0), 1.0)
+
 
 @dataclass(frozen=True)
 class FairnessGuarantee:
@@ -179,7 +186,7 @@ class FairnessGuarantee:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should know beside the bound: rates, shifts, what would help."""
+        """Remarks for readers in addition to the bound: rates, shifts, ways to a smaller bound."""
         if self.scope != DEPLOYED or not self.counts or self.confidence_level is None:
             return ()
         texts = []
@@ -192,11 +199,12 @@ class FairnessGuarantee:
         for stratum, cells in self._by_stratum.items():
             where = f" ({stratum})" if stratum else ""
             shown = (
-                f"{group_text(c.group)} "
-                + (f"{c.successes / c.trials:.3f}" if c.trials > 0 else "none")
+                f"{group_text(c.group)} {'none' if c.rate is None else f'{c.rate:.3f}'}"
                 for c in cells
             )
-            texts.append(f"{word} {self.rates}{where}: {', '.join(shown)}.")
+            limited = any(not 0.0 <= c.successes <= c.trials for c in cells if c.trials > 0)
+            note = " (limited to [0, 1]: noise moved a count beyond)" * limited
+            texts.append(f"{word} {self.rates}{where}{note}: {', '.join(shown)}.")
         if self.informative:
             texts.append(
                 f"{self.notion}: if each group's people come to differ from those held out by a "

@@ -1,4 +1,4 @@
-"""What an estimate of mutual information says, and in which units."""
+"""Meaning and units of an estimate of mutual information."""
 
 from __future__ import annotations
 

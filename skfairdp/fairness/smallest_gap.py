@@ -1,4 +1,4 @@
-"""What numbers of held-out rows can show, before a row is looked at."""
+"""Smallest gap that a number of held-out rows can show, before any row is read."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class SmallestGap:
             return f"{text}: they can show a tolerance of {self.tolerance:g}."
         needed = "more than ten million" if self.rows_needed is None else f"{self.rows_needed:,}"
         text += (
-            f": they cannot show a tolerance of {self.tolerance:g}. It takes about {needed} rows "
-            "in each group."
+            f": at such rates they cannot show a tolerance of {self.tolerance:g}. It takes about "
+            f"{needed} rows in each group; rates near 0 or 1 take fewer."
         )
         if self.too_small:
             names = ", ".join(map(str, self.too_small))
@@ -121,7 +121,7 @@ def certifiable(
     --------
     >>> from skfairdp import certifiable
     >>> print(certifiable({"a": 1000, "b": 40}, 0.1))
-    Equal rates of 0.5 would show a gap of at most 0.132: they cannot show a tolerance of 0.1...
+    Equal rates of 0.5 would show a gap of at most 0.132: at such rates they cannot show a tole...
     >>> certifiable([1000, 1000], 0.05).possible
     True
     >>> certifiable([1000, 1000], 0.05, count_epsilon=0.1).rows_needed

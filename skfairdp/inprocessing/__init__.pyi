@@ -1,6 +1,6 @@
 from .attribute.lagrangian_dual import LagrangianDualClassifier
 from .attribute.randomized import RandomizedAttributeClassifier
-from .dpsgd import DPSGDClassifier
+from .dpsgd import DPSGDClassifier, DPSGDRegressor
 from .dpsgdf import DPSGDFClassifier
 from .fair_path.classifier import FairPathClassifier
 from .fair_path.display import FairPathDisplay
@@ -15,6 +15,7 @@ from .rates.classifier import RateConstrainedClassifier
 __all__ = [
     "DPFermiClassifier",
     "DPSGDClassifier",
+    "DPSGDRegressor",
     "DPSGDFClassifier",
     "FairDPClassifier",
     "FairPathClassifier",

@@ -1,4 +1,4 @@
-"""What classifiers share whose noise follows from a budget, or is given instead."""
+"""Estimators whose noise follows from a budget, or is given instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any
 
 from skfairdp.assumptions import of_attribute, of_training, seed_known
-from skfairdp.base import PrivateClassifier
+from skfairdp.base import PrivateClassifier, PrivatePredictor
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups
 from skfairdp.parameters import NOISE_MULTIPLIER, NONE
@@ -26,8 +26,8 @@ from skfairdp.receipts.quoted import NOISELESS
 ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public
 
 
-class BudgetedClassifier(PrivateClassifier):
-    """Template of a classifier with one plan, for a budget or for a noise multiplier.
+class BudgetedPredictor(PrivatePredictor):
+    """Template of an estimator with one plan, for a budget or for a noise multiplier.
 
     Parameters
     ----------
@@ -51,7 +51,6 @@ class BudgetedClassifier(PrivateClassifier):
     delta: float = 1e-6
     noise_multiplier: float | None = None
     dataset_size: int | None = None
-    classes: Sequence[Any] | None = None
 
     _parameters = {"noise_multiplier": (NOISE_MULTIPLIER, NONE)}
 
@@ -67,6 +66,11 @@ class BudgetedClassifier(PrivateClassifier):
     def _assumed_at_last(self) -> tuple[str, ...]:
         """What is said after all else, where nothing is promised too."""
         return ()
+
+    @property
+    def _labels_declared(self) -> bool | None:
+        """Whether the set of labels was declared; None where there is none."""
+        return None
 
     @property
     def _free(self) -> bool:
@@ -182,7 +186,7 @@ class BudgetedClassifier(PrivateClassifier):
             else:
                 assumed = of_training(
                     said,
-                    labels=self.classes is not None,
+                    labels=self._labels_declared,
                     groups=None if groups is None else named,
                     also=also,
                     persons=unit == "person",
@@ -191,3 +195,13 @@ class BudgetedClassifier(PrivateClassifier):
             stated = guarantee(plan, protects=unit, budget=budget, assumptions=assumed)
         last = self._assumed_at_last()
         return replace(stated, assumptions=(*stated.assumptions, *last)) if last else stated
+
+
+class BudgetedClassifier(PrivateClassifier, BudgetedPredictor):
+    """Template of a classifier with one plan, for a budget or for a noise multiplier."""
+
+    classes: Sequence[Any] | None = None
+
+    @property
+    def _labels_declared(self) -> bool | None:
+        return self.classes is not None

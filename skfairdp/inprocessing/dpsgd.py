@@ -1,4 +1,4 @@
-"""Differentially private stochastic gradient descent."""
+"""Differentially private stochastic gradient descent, for classes and for numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skfairdp.assumptions import PARITY_ROWS
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
 from skfairdp.inprocessing.public_parity import PublicParity
+from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.parameters import Kind
 from skfairdp.privacy.plan import Plan
 
@@ -64,3 +65,42 @@ class DPSGDClassifier(GradientClassifier):
 
     def _assumed_at_last(self) -> tuple[str, ...]:
         return () if self.public_parity is None else (PARITY_ROWS,)
+
+
+class DPSGDRegressor(GradientRegressor):
+    """Neural network for numbers, trained by differentially private gradient descent.
+
+    Trained as :class:`DPSGDClassifier` is, on targets that public or bought bounds map to [-1, 1].
+    It protects records and promises nothing about groups.
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet or None, default=None
+        Module, criterion, optimizer, learning rate and device; the module has one output. The
+        criterion is ``torch.nn.MSELoss`` or ``torch.nn.HuberLoss``, whose `delta` is in units of
+        half of the distance of the bounds. None is a multilayer perceptron with Adam and the
+        squared loss; ``net__criterion=torch.nn.HuberLoss`` sets the other one.
+
+    Notes
+    -----
+    Predictions are clipped to ``target_bounds_``. What a target beyond the bounds is clipped to is
+    all that the net sees of it, so that no record's size changes how another is scaled.
+
+    References
+    ----------
+    Abadi et al., "Deep Learning with Differential Privacy", CCS 2016, Algorithm 1, with Poisson
+    batches and the expected batch size as the divisor.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> from skfairdp import DPSGDRegressor
+    >>> X, y = make_regression(2000, 5, random_state=0)
+    >>> model = DPSGDRegressor(target_bounds=(-300, 300), epsilon=1.0).fit(X, y)
+    >>> model.predict(X).shape
+    (2000,)
+    >>> bool(model.privacy_.epsilon <= 1.0)
+    True
+    """
+
+    _in_parts = True

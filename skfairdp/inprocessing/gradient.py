@@ -1,4 +1,4 @@
-"""What all mechanisms that train by noisy clipped gradients share."""
+"""Base class of mechanisms that train by noisy clipped gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from skfairdp.certificate.fit_digests import bind_each
 from skfairdp.datasets.stored_rows import in_chunks, stored_rows
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
-from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier
+from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
 from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watched
 from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from skfairdp.engine.processes import Processes
 
 
-class GradientClassifier(BudgetedClassifier):
-    """Template of a classifier trained by noisy clipped gradients.
+class GradientPredictor(BudgetedPredictor):
+    """Template of an estimator trained by noisy clipped gradients.
 
     A mechanism says how sizes become cells (`_sizes`: all records are one), what its plan looks
     like for a noise multiplier (`_plan`: noisy mean gradients in passes over all records) and what
-    it does with the releases (`_train`: takes the net's steps).
+    it does with the releases (`_train`: takes the net's steps). Classifiers and regressors differ
+    in what they read of the targets (`_encoded`) and leave after a fit (`_keep`).
 
     Parameters
     ----------
@@ -109,6 +110,10 @@ class GradientClassifier(BudgetedClassifier):
         return expected_batch_size(self.batch_size, n, *self._auto_batch)
 
     def _train(self, run: Run) -> None:
+        self._descend(run)
+
+    def _descend(self, run: Run) -> None:
+        """Take all steps."""
         run.descend()
 
     def _rows_beside(self, n: int) -> int:
@@ -118,7 +123,15 @@ class GradientClassifier(BudgetedClassifier):
     def _net(self) -> Any:
         return self._default_of("net") if self.net is None else self.net
 
-    def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
+    def _encoded(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
+        """Checked rows, the classes, and a code of each label; None and numbers for a regressor."""
+        raise NotImplementedError
+
+    def _keep(self, classes: np.ndarray | None, run: Run) -> None:
+        """Keep what a fit learned of the targets, from public or released values."""
+        raise NotImplementedError
+
+    def _objective(self, base: Objective, groups: Groups | None, classes: Any) -> Objective:
         """Loss of each record, from the output and what `_targets` gives.
 
         What a mechanism changes about it while it trains follows from released values.
@@ -161,14 +174,7 @@ class GradientClassifier(BudgetedClassifier):
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         from skfairdp.engine.processes import Processes
 
-        processes = Processes(self.distributed is not None)
-        # Before they connect: who hangs up while others still do makes these fail otherwise.
-        if processes.size > 1 and not self._in_parts:
-            raise ValueError(
-                f"{type(self).__name__} is fitted by one process alone: set distributed=None, or "
-                "fit it outside torch's process group."
-            )
-        with processes:
+        with Processes(self.distributed is not None) as processes:
             self._fit_rows(X, y, sensitive_features, processes)
 
     def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:
@@ -190,9 +196,10 @@ class GradientClassifier(BudgetedClassifier):
         check_parameters(self, self._parameters)
         self._check_settings()
         stored = stored_rows(X) if self._in_parts else None
-        X, classes, labels = self._rows_of_fit(X if stored is None else stored, y, self.classes)
+        X, classes, labels = self._encoded(X if stored is None else stored, y)
         groups = self._encode_groups(sensitive_features, len(X))
         persons = self._persons(len(X))
+        n_classes = None if classes is None else len(classes)
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
         if persons is not None and processes.size > 1:
@@ -216,16 +223,16 @@ class GradientClassifier(BudgetedClassifier):
         prepared = prepare_net(
             self._net(),
             n_features=int(np.prod(X.shape[1:])),
-            n_classes=len(classes),
+            n_classes=n_classes,
             seed=seed,
             n_logits=self._n_logits,
         )
         # What rows may leave on a module besides its weights is not released.
         released = copy_module(prepared.module)
         refuse_unstable_rows(prepared.module, X.shape[1:])
-        link = link_of(prepared.criterion)
+        link = link_of(prepared.criterion, of_numbers=classes is None)
         self._check_net(prepared, plan, X.shape[1:])
-        refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link, self._n_logits)
+        refuse_wrong_outputs(prepared.module, X.shape[1:], n_classes, link, self._n_logits)
         rows = rows_of(X, labels, self._cells(plan, groups), prepared.module, link, persons)
         del labels  # as large as what was made of them
         chunks = () if stored is None else stored.chunks()
@@ -270,12 +277,23 @@ class GradientClassifier(BudgetedClassifier):
         copy_parameters(prepared.module, released)
         self.module_ = released.eval()
         self.link_ = link
-        self.classes_ = classes
+        self._keep(classes, run)
         self.groups_ = None if groups is None else groups.labels
         assert quote.noise_multiplier is not None
         self.noise_multiplier_ = quote.noise_multiplier
         self.plan_ = plan
         self.privacy_ = stated
+
+
+class GradientClassifier(GradientPredictor, BudgetedClassifier):
+    """Template of a classifier trained by noisy clipped gradients."""
+
+    def _encoded(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
+        return self._rows_of_fit(X, y, self.classes)
+
+    def _keep(self, classes: np.ndarray | None, run: Run) -> None:
+        assert classes is not None
+        self.classes_ = classes
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         proba = self.predict_proba(X)

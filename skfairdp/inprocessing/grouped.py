@@ -1,4 +1,4 @@
-"""What mechanisms share that sample, clip or weigh by group."""
+"""Base class of mechanisms that sample, clip or weigh by group."""
 
 from __future__ import annotations
 

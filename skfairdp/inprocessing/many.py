@@ -230,8 +230,8 @@ class _Together(ExitStack):
             uncounted = [m for m in (self._first, *self._others) if "_uncounted" in vars(m)]
             if len(uncounted) > 1:
                 warn_user(
-                    f"fit_many trains {len(uncounted)} models, and no ledger counts: who is in the "
-                    "rows has spent the ε of each. Set ledger= to have them counted together.",
+                    f"fit_many trains {len(uncounted)} models without a ledger. Every person in "
+                    "the rows spends the total of all models. Pass ledger= to count them together.",
                     PrivacyWarning,
                 )
         except BaseException:  # no row has been used

@@ -1,12 +1,13 @@
-"""What a fit hands to the engine: its rows, its run, and what processes agree on."""
+"""Rows and run of a fit as the engine takes them, and facts that processes agree on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skfairdp.assumptions import PROCESSES
 from skfairdp.certificate.fit_digests import bind_each
@@ -76,7 +77,7 @@ def refuse_idle_optimizer(prepared: PreparedNet) -> None:
 
 
 def joined(
-    model: Any, processes: Processes, X: Any, classes: np.ndarray, groups: Groups | None
+    model: Any, processes: Processes, X: Any, classes: np.ndarray | None, groups: Groups | None
 ) -> tuple[int, Groups | None]:
     """Agree on what is fitted; number of rows, and groups with theirs, of all processes."""
     import torch
@@ -84,7 +85,7 @@ def joined(
     parameters = {n: Recipe(v) for n, v in model.get_params(deep=False).items()}
     known = {
         "class": type(model),
-        "classes": classes.tolist(),
+        "classes": None if classes is None else classes.tolist(),
         "groups": None if groups is None else list(groups.labels),
         "features": (X.shape[1:], list(getattr(model, "feature_names_in_", ()))),
         "ledger": model.ledger is None,
@@ -105,17 +106,24 @@ def watched(
     epoch: int,
 ) -> PrivacyGuarantee | None:
     """Have weights compared each epoch, refuse rows that others hold too, and say so."""
-    import torch
-
-    n = len(rows.X) if rows.stored is None else len(rows.stored)
-    places = np.unique(np.linspace(0, n - 1, 64).astype(np.int64))
-    taken = None if rows.stored is None else torch.from_numpy(rows.stored.take(places))
-    processes.refuse_copies(rows.X[places] if taken is None else taken)
+    processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)
     if stated is None or stated.is_void:
         return stated
     also = PROCESSES.format(n=processes.size)
     return replace(stated, assumptions=(*stated.assumptions, also))
+
+
+def _as_read(rows: Rows) -> Iterator[NDArray[np.floating]]:
+    """Read all rows in the dtype in which the model does."""
+    import torch
+
+    if rows.stored is None:
+        yield rows.X.cpu().numpy()
+        return
+    dtype = torch.empty(0, dtype=rows.X.dtype).numpy().dtype
+    for places in rows.stored.places():
+        yield rows.stored.take(places, dtype)
 
 
 def label_cells(labels: torch.Tensor, groups: np.ndarray | None, classes: Any) -> torch.Tensor:
@@ -136,7 +144,10 @@ def rows_of(
     link: str,
     persons: Persons | None,
 ) -> Rows:
-    """Rows as the engine takes them; those of no cell, and of no label, contribute nothing."""
+    """Rows as the engine takes them; those of no cell, and of no label, contribute nothing.
+
+    `labels` (n,): codes of classes, negative for none; under the link "number" the numbers.
+    """
     import torch
 
     from skfairdp.engine.nets import as_tensor
@@ -144,11 +155,14 @@ def rows_of(
 
     stored = X if isinstance(X, StoredRows) else None
     tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
-    target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
     codes = np.zeros(len(X), dtype=np.int8) if cells is None else cells
-    if labels.min() < 0:
-        codes = np.where(labels < 0, codes.dtype.type(-1), codes)
-    target = target.to(tensor.dtype if link == "logit" else torch.int64)
+    if link == "number":
+        target = torch.from_numpy(labels).to(tensor.device)
+    else:
+        target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
+        if labels.min() < 0:
+            codes = np.where(labels < 0, codes.dtype.type(-1), codes)
+        target = target.to(tensor.dtype if link == "logit" else torch.int64)
     if stored is not None:
         # Signed even where all rows are of no cell, whose codes are negative.
         codes = codes.astype(np.min_scalar_type(-1 - max(int(codes.max()), 0)))

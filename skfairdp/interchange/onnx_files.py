@@ -16,21 +16,26 @@ from skfairdp.certificate import Certificate, certify
 from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.inprocessing.gradient import GradientClassifier
+from skfairdp.inprocessing.regressor import GradientRegressor
+from skfairdp.numbers import TargetBounds
 
 # What decides about a row: a class that answers by methods of its own is another model.
 _OF_NETS = ("predict_proba", "predict")
+_OF_NUMBERS = ("predict", "_scaled")
 _OF_PATHS = ("predict_proba", "predict", "decision_function", "_scores", "_scored")
 
 
 def save_onnx(
     model: Any, path: str | PathLike[str], *, certificate: Certificate | None = None
 ) -> None:
-    """Write a fitted classifier's net as an ONNX file.
+    """Write a fitted net as an ONNX file.
 
     The file has one input, ``X`` (float32, any number of rows of the features that the
     estimator itself gets), and two outputs: ``place`` (int64, shape (n,)), the place of the
     predicted class among the classes, and ``probabilities`` (float64, shape (n, n_classes)).
-    Its metadata hold ``classes`` (JSON), ``privacy`` (the certificate's sentence),
+    A regressor's has the output ``prediction`` (float64, shape (n,)) in units of the target.
+    Its metadata hold ``classes`` or ``target_bounds`` (JSON), ``privacy`` (the certificate's
+    sentence),
     ``certificate`` (JSON) and ``model_digest``. Steps of a pipeline before the
     estimator are not part of it: export or repeat them where the file is run.
 
@@ -39,7 +44,7 @@ def save_onnx(
     model : estimator
         Fitted, and one whose answers are those of a single net: DPSGDClassifier, DPSGDFClassifier,
         ImportanceSamplingDPSGDClassifier, DPFermiClassifier, LagrangianDualClassifier,
-        RateConstrainedClassifier or FairPathClassifier.
+        RateConstrainedClassifier, FairPathClassifier or DPSGDRegressor.
     path : str or path
         File to write.
     certificate : Certificate, optional
@@ -85,7 +90,7 @@ def save_onnx(
                 answer,
                 (torch.zeros(2, model.n_features_in_),),
                 input_names=["X"],
-                output_names=["place", "probabilities"],
+                output_names=answer.names,
                 dynamic_shapes=({0: torch.export.Dim("n")},),
                 dynamo=True,
                 verbose=False,
@@ -100,7 +105,7 @@ def save_onnx(
     for node in (node for part in parts for node in part.all_nodes()):
         node.metadata_props.clear()  # where on this machine the code lies that made it
     facts = {
-        "classes": json.dumps(model.classes_.tolist()),
+        **_targets(model),
         "privacy": certificate.sentence,
         "certificate": certificate.to_json(),
         "model_digest": certificate.model_digest,
@@ -109,16 +114,26 @@ def save_onnx(
     program.save(Path(path))
 
 
-def _answer(model: Any) -> nn.Module:
+def _targets(model: Any) -> dict[str, str]:
+    """What outputs speak of: classes, or bounds of numbers."""
+    if isinstance(model, GradientRegressor):
+        return {"target_bounds": json.dumps(list(model.target_bounds_))}
+    return {"classes": json.dumps(model.classes_.tolist())}
+
+
+def _answer(model: Any) -> _Answer:
     check_is_fitted(model)
     kind = type(model)
     if all(getattr(kind, name, None) is getattr(PathClassifier, name) for name in _OF_PATHS):
         chances = Chances(model.module_, model._rates, len(model.direction_))
         return _PathAnswer(Scores(chances, model.direction_), float(model.multiplier_)).eval()
+    if all(getattr(kind, n, None) is getattr(GradientRegressor, n) for n in _OF_NUMBERS):
+        return _NumberAnswer(model.module_, TargetBounds(*model.target_bounds_)).eval()
     if any(getattr(kind, n, None) is not getattr(GradientClassifier, n) for n in _OF_NETS):
         raise TypeError(
             f"'model' is a {kind.__name__}, whose answers are not those of one net. Pass a fitted "
-            "classifier that learns by gradients, such as DPSGDClassifier; of a pipeline the last."
+            "estimator that learns by gradients, such as DPSGDClassifier or DPSGDRegressor; of a "
+            "pipeline the last."
         )
     return _Answer(model.module_, model.link_).eval()
 
@@ -126,11 +141,13 @@ def _answer(model: Any) -> nn.Module:
 class _Answer(nn.Module):
     """Classes and their probabilities, as `skfairdp.engine.inference.probabilities` has them."""
 
+    names: tuple[str, ...] = ("place", "probabilities")
+
     def __init__(self, module: nn.Module, how: Any) -> None:
         super().__init__()
-        self.module, self.how = module, how  # the net's link, or a path's multiplier
+        self.module, self.how = module, how  # the net's link, a path's multiplier, or bounds
 
-    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, X: Tensor) -> Any:
         output = self.module(X).flatten(1).double()
         if self.how == "logit":
             positive = 0.5 * (1.0 + torch.tanh(0.5 * output))
@@ -148,3 +165,11 @@ class _PathAnswer(_Answer):
         positive = 0.5 * (1.0 + scores[:, :1])
         selected = scores[:, 0] - self.how * scores[:, 1] > 0.0
         return selected.long(), torch.cat([1.0 - positive, positive], dim=1)
+
+
+class _NumberAnswer(_Answer):
+    names = ("prediction",)
+
+    def forward(self, X: Tensor) -> Tensor:
+        scaled = self.module(X).flatten(1).double()[:, 0]
+        return self.how.unscaled(scaled)

@@ -74,7 +74,7 @@ def group_gap(
         )
     known = known_classes(truth, guess, classes)
     if pos_label is not None:
-        check_positive(pos_label, known)
+        check_positive(pos_label, known, classes)
     if pos_label is None or not chosen.compares_predictions:
         truth, guess = positions(truth, known), positions(guess, known)
     else:
@@ -111,10 +111,26 @@ def known_classes(truth: NDArray, guess: NDArray, classes: Sequence | None) -> l
     return known
 
 
-def check_positive(pos_label: Hashable, known: list[Hashable]) -> None:
-    """Refuse a favourable label that is not a label."""
-    if pos_label not in known:
-        raise ValueError(f"pos_label must be one of the labels {known!r}; got {pos_label!r}.")
+def check_positive(
+    pos_label: Hashable, known: list[Hashable], classes: Sequence | None = None
+) -> None:
+    """Refuse a favourable label that is not a label.
+
+    Where one label alone occurs and none are declared, another one of its kind may be the one that
+    nobody has.
+    """
+    other = len(known) == 1 and classes is None and _alike(pos_label, known[0])
+    if pos_label not in known and not other:
+        raise ValueError(
+            f"pos_label must be one of the labels {known!r}; got {pos_label!r}. Name all labels "
+            "with classes= if nobody here has it."
+        )
+
+
+def _alike(one: Hashable, other: Hashable) -> bool:
+    """Whether two labels are both texts or both numbers."""
+    kinds = (str, (int, float, np.number, np.bool_))
+    return any(isinstance(one, kind) and isinstance(other, kind) for kind in kinds)
 
 
 def check_abstention(abstention_label: Hashable, truth: NDArray) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -92,6 +92,7 @@ def fairness_report(
     y_score: ArrayLike | None = None,
     pos_label: Hashable | None = None,
     abstention_label: Hashable | None = None,
+    classes: Sequence[Hashable] | None = None,
 ) -> FairnessReport:
     """Rates of each group, and the gaps between groups, on fairlearn's MetricFrame.
 
@@ -112,6 +113,9 @@ def fairness_report(
         What stands for "no answer" in `y_pred`, such as ``abstention_label_`` of the model. Rates
         are then those among the answered rows; columns answered and coverage are added, and those
         that end in "_among_all" count an abstention as neither selected nor right.
+    classes : sequence or None, default=None
+        All labels that exist, in an order of yours; the last of two is the favourable one unless
+        `pos_label` names it. None takes those that occur in `y_true` or `y_pred`, sorted.
 
     Returns
     -------
@@ -121,7 +125,8 @@ def fairness_report(
     Raises
     ------
     ValueError
-        If lengths differ, no row has a group, `pos_label` is not a label, there are more
+        If lengths differ, no row has a group, `pos_label` is not a label (where one label alone
+        occurs, the other one may be favourable), a label is not one of `classes`, there are more
         than two labels and none is named, or `abstention_label` is a true label.
 
     Examples
@@ -144,9 +149,9 @@ def fairness_report(
     if abstention_label is not None:
         check_abstention(abstention_label, truth)
         answers = guess[guess != abstention_label]
-    known = known_classes(truth, answers, None)
+    known = known_classes(truth, answers, classes)
     if pos_label is not None:
-        check_positive(pos_label, known)
+        check_positive(pos_label, known, classes)
     elif len(known) <= 2:
         pos_label = known[-1]
     else:

@@ -20,8 +20,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
+from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.holdout import GroupedRows
-from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, unwrap
+from skfairdp.certificate.unwrap import charges_privacy, kind_of, unwrap, why_learned
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
 from skfairdp.model_selection.budget import SearchBudget
@@ -160,7 +161,28 @@ def fit_on(model: Any, rows: GroupedRows) -> Any:
             step, last = last.steps[-1]
             prefix += f"{step}__"
     groups = {} if given is None else {f"{prefix}sensitive_features": given}
-    return model.fit(deepcopy(rows.X), rows.y, **groups)
+    kept = bind_each(_settings_of_steps(model))
+    fitted = model.fit(deepcopy(rows.X), rows.y, **groups)
+    moved = changes(kept, _settings_of_steps(model))
+    if moved:
+        raise ValueError(
+            f"A fit changed parameters of earlier steps ({'; '.join(moved)}), so the search would "
+            "not be private: they may hold rows. Use steps that leave their parameters as they are."
+        )
+    return fitted
+
+
+def _settings_of_steps(model: Any) -> dict[str, Any]:
+    """Parameters of the steps before the last one, by name, without the steps themselves."""
+    if not isinstance(model, Pipeline):
+        return {}
+    return {
+        f"{name}__{parameter}": value
+        for name, step in model.steps[:-1]
+        if hasattr(step, "get_params")
+        for parameter, value in step.get_params(deep=True).items()
+        if not (hasattr(value, "get_params") or isinstance(value, list))
+    }
 
 
 def refuse_charging(steps: Iterable[tuple[str, Any]]) -> None:
@@ -178,11 +200,13 @@ def check_steps(model: Any) -> None:
     leaves = list(unwrap(model).leaves())
     refuse_charging(leaves)
     for name, step in leaves:
-        if learns_from_rows(step) and type(step) is not FrozenEstimator:
+        reason = why_learned(step)
+        if reason is not None and type(step) is not FrozenEstimator:
             raise ValueError(
                 f"Step {name!r} ({kind_of(step)}) learned from rows without noise, so the "
-                "search would not be private. Use declared bounds and categories (PublicScaler, "
-                "PublicEncoder), or fit the step on public rows and wrap it in FrozenEstimator."
+                f"search would not be private ({reason}). Use declared bounds and "
+                "categories (PublicScaler, PublicEncoder), or fit the step on public rows and wrap "
+                "it in FrozenEstimator."
             )
 
 

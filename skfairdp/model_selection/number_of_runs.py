@@ -1,4 +1,4 @@
-"""How often a private search runs, never told, and what the best of so many costs at each order."""
+"""Secret number of runs of a private search, and the cost of the best run at each order."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
-from skfairdp.privacy.accounting.accountants import renyi_form
 from skfairdp.privacy.accounting.events import canonical, parts_of
+from skfairdp.privacy.accounting.table import renyi_form
 
 # All orders that the accountant may use when it states an epsilon.
 ORDERS = np.array(DEFAULT_RDP_ORDERS, dtype=np.float64)
@@ -83,8 +83,8 @@ class NumberOfRuns:
 
 def curve(event: DpEvent, orders: NDArray[np.float64] = ORDERS) -> NDArray[np.float64]:
     """Renyi divergence of an event at each order, for one record more, less or blanked."""
-    total = np.zeros(len(orders))
-    for part, count in parts_of(renyi_form(canonical(event))):
+    total, event = np.zeros(len(orders)), canonical(event)
+    for part, count in parts_of(renyi_form(event) or event):
         total += count * _of_one(part, orders)
     return total
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from skfairdp.base import PrivateClassifier, PrivateEstimator
+from skfairdp.base import PrivateEstimator, PrivatePredictor
 from skfairdp.figures import as_given, significant_up
 from skfairdp.parameters import PROBABILITY, Number, check_arguments, check_parameters
 from skfairdp.persons import refuse_other_order
@@ -95,13 +95,14 @@ def fit_within(
     tables = [step for _, step in pipeline.steps[:-1] if isinstance(step, PrivateTableEncoder)]
     ahead = [part for name, part in pipeline.get_params().items() if name.split("__")[0] != last]
     charging = [part for part in ahead if isinstance(part, PrivateEstimator)]
-    named = isinstance(final, PrivateClassifier) and {"epsilon", "delta"} <= set(vars(final))
+    named = isinstance(final, PrivatePredictor) and {"epsilon", "delta"} <= set(vars(final))
     if getattr(final, "protects", "record") != "record":
         raise ValueError(_NO_TOTAL)
     if len(tables) != 1 or tables != charging or not named:
         raise ValueError(
-            "'pipeline' must have one PrivateTableEncoder and end in a classifier of skfairdp "
-            "with parameters epsilon and delta, and no other step may be private or hold what is."
+            "'pipeline' must have one PrivateTableEncoder and end in a classifier or regressor "
+            "of skfairdp with parameters epsilon and delta, and no other step may be private or "
+            "hold what is."
         )
     check_arguments(locals(), epsilon=Number(1e-3), table_share=PROBABILITY)
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):

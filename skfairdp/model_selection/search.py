@@ -165,12 +165,6 @@ class PrivateSearchCV(PrivateClassifier):
     best_estimator_: Any = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
-        from skfairdp.engine.processes import Processes
-
-        if Processes(True).size > 1:
-            raise ValueError(
-                f"{type(self).__name__} runs in one process: fit it outside torch's process group."
-            )
         check_parameters(self, self._parameters)
         candidates.check_estimator(self.estimator)
         candidate = candidates.check_distributions(self.estimator, self.param_distributions)

@@ -1,4 +1,4 @@
-"""Where pickles of version 0.1 look for `PairState`."""
+"""Alias module: pickles of version 0.1 look for `PairState` here."""
 
 from skfairdp.monitoring.evidence import PairState
 

@@ -1,4 +1,4 @@
-"""What a monitor shows of what it knows: bounds, events, history, a figure, JSON."""
+"""Readings of a monitor: bounds, events, history, a figure, JSON."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Readings:
         --------
         >>> from skfairdp import GapMonitor
         >>> print(GapMonitor(tolerance=0.1).certifiable({"a": 1000, "b": 100}))
-        Equal rates of 0.5 would show a gap of at most 0.220: they cannot show a tolerance of 0.1...
+        Equal rates of 0.5 would show a gap of at most 0.220: at such rates they cannot show a ...
         """
         check_arguments(locals(), rate=Number(0.0, 1.0), n_batches=COUNT)
 

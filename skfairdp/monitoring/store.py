@@ -1,4 +1,4 @@
-"""Where a monitor keeps what it knows: in memory, or in one SQLite file of several workers."""
+"""Storage of a monitor: in memory, or in one SQLite file of several workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an inner estimator is told about groups and knows of them, and a label for no answer."""
+"""Passing of groups to an inner estimator, and the label of an abstention."""
 
 from __future__ import annotations
 

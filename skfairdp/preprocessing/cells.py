@@ -58,8 +58,7 @@ def read_cells(values: pd.Series) -> Cells:
 
 def distinct_cells(values: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
     """Codes of cells, -1 for missing ones, and what the others stand for; kinds are kept apart."""
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return values.cat.codes.to_numpy().astype(np.int64), list(values.dtype.categories)
+    # Of categories those that occur: the dtype also lists texts of people who are held out.
     alike = values.dtype != np.dtype(object)
     if alike or pd.api.types.infer_dtype(values, skipna=True) == "string":
         codes, distinct = factorized(values)

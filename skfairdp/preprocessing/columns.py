@@ -1,4 +1,4 @@
-"""Which columns of a table a declaration speaks of, and what they hold."""
+"""Columns of a table that a declaration names, and their contents."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.one_column import columns_of, table_of
 from skfairdp.parameters import WithParameters, check_parameters, is_missing
 from skfairdp.protocol import Certifiable
 from skfairdp.rows import validated
@@ -141,10 +142,12 @@ def checked(estimator: BaseEstimator, X: Any, *, reset: bool, mixed: bool) -> An
     `reset`: whether this is ``fit``. `mixed`: whether an array may hold text, which must not be
     parsed. Missing and infinite values are judged later, column by column.
     """
-    if is_polars(X):
-        X = pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
+    if (table := table_of(X)) is not None:
+        X = table
     if not isinstance(X, pd.DataFrame):
-        dtype = None if mixed else "numeric"
+        dtype: Any = None if mixed else "numeric"
+        if isinstance(X, list | tuple):  # numpy would choose one type for all cells
+            X, dtype = _cells_of_rows(X), None if mixed else np.float64
         return validated(estimator, X, reset=reset, dtype=dtype, ensure_all_finite=False)
     if not len(X) or not X.shape[1]:
         raise ValueError(
@@ -152,6 +155,32 @@ def checked(estimator: BaseEstimator, X: Any, *, reset: bool, mixed: bool) -> An
             f"minimum of 1 is required by {type(estimator).__name__}."
         )
     return validated(estimator, X, reset=reset, skip_check_array=True)
+
+
+def _cells_of_rows(X: Any) -> Any:
+    """Rows in lists as an array, each number as the nearest double; else as given.
+
+    Objects or doubles: a cell has the same value in either form.
+    """
+    try:
+        columns = columns_of(X)
+    except (TypeError, ValueError):
+        return X
+    nested = bool(len(X)) and isinstance(X[0], list | tuple | np.ndarray)
+    if not nested:
+        return X
+    cells = [[_double(cell) for cell in column] for column in columns]
+    numbers = all(isinstance(cell, float) for column in cells for cell in column)
+    return np.array(cells, dtype=np.float64 if numbers else object).T
+
+
+def _double(cell: Any) -> Any:
+    if not isinstance(cell, bool | int | float | np.bool_ | np.number):
+        return cell
+    try:
+        return float(cell)
+    except (OverflowError, TypeError):  # beyond the doubles; complex
+        return cell
 
 
 def is_polars(X: Any) -> bool:

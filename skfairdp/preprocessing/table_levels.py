@@ -1,4 +1,4 @@
-"""What is counted of a column of a table, and the levels that follow from noisy counts."""
+"""Counts of a table's columns, and the levels that follow from noisy counts."""
 
 from __future__ import annotations
 

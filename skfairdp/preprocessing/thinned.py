@@ -1,15 +1,18 @@
-"""What an estimator that is fitted on thinned rows must be, and is told."""
+"""Requirements on an estimator that is fitted on thinned rows, and its settings."""
 
 from __future__ import annotations
 
 import inspect
 import math
-import re
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from skfairdp.figures import as_given
 from skfairdp.privacy.inclusion_probabilities import SamplingRates
+
+# Declared to an estimator where its message must not depend on the private number of rows.
+_PUBLIC_SIZE = 10_000
 
 
 def refuse_unfit(estimator: Any) -> None:
@@ -44,22 +47,37 @@ def refuse_unfit(estimator: Any) -> None:
             )
 
 
-def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -> None:
-    """Refuse, by made-up rows, an estimator that won't train or promises otherwise."""
-    # It was told how many rows there are, which is private: no message of it may show that.
-    told = (getattr(inner, "group_sizes", None) or {"all": inner.dataset_size}).values()
-    secret = rf"\b(?:{'|'.join(map(str, (*told, sum(told))))})\b|\d+(?= steps)"
-    stated = refused = None
+def refuse_other_promises(fitted_on: Callable[[int], tuple[Any, Any, Any, Any]], n: int) -> None:
+    """Refuse, by made-up rows, an estimator that won't train or promises otherwise.
+
+    `fitted_on`: estimator, rows, labels and groups where so many records are declared. `n`: number
+    of private rows, which no message may show: an estimator that refuses it is asked again with a
+    public number, and its message is about that.
+    """
+    inner, *rows = fitted_on(n)
+    stated, refused, said = None, False, ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit will say it
         try:
-            stated = inner._quote(X, y, sensitive_features)
-        except ValueError as error:
-            refused = re.sub(secret, "n", str(error))
-            if refused == str(error):
-                raise
-    if refused is not None:  # out here, so that the chain of exceptions does not show it either
-        raise ValueError(refused)
+            stated = inner._quote(*rows)
+        except ValueError:
+            refused = True
+        if refused:
+            inner, *rows = fitted_on(_PUBLIC_SIZE)
+            try:
+                inner._quote(*rows)
+            except ValueError as error:
+                said = str(error)
+    if refused:  # out here, so that the chain of exceptions does not show the first message
+        raise ValueError(
+            f"'estimator' cannot be trained on {_PUBLIC_SIZE:,} made-up rows either (the number of "
+            f"yours is private): {said}"
+            if said
+            else f"'estimator' ({type(inner).__name__}) cannot be trained on this number of rows, "
+            f"which is private; on {_PUBLIC_SIZE:,} rows it can. Look at its batch_size, "
+            "max_epochs and delta, and try it alone with a declared dataset_size near your number "
+            "of rows."
+        )
     if stated is None or stated.is_void:
         return
     if (stated.adjacency, stated.protects) != ("add-remove", "record"):

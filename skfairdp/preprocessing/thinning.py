@@ -123,12 +123,16 @@ class PrivateThinningClassifier(PrivateClassifier):
             groups = dataclasses.replace(groups, codes=groups.codes[drawn])
         shape = (len(groups.labels), len(classes))
         # What the estimator would refuse of any table, it refuses now: of one with even cells.
-        even = SamplingRates.equal_label_rates(
-            np.full(shape, max(1, len(X) // (shape[0] * shape[1]))), groups.labels, classes.tolist()
-        )
         none = np.zeros(len(X), dtype=bool)
-        check_delta(self.estimator.delta, even.total, public=False)
-        refuse_other_promises(*self._told(even, X, labels, groups, none, grouped=grouped))
+
+        def even(n: int) -> SamplingRates:
+            cells = np.full(shape, max(1, n // (shape[0] * shape[1])))
+            return SamplingRates.equal_label_rates(cells, groups.labels, classes.tolist())
+
+        check_delta(self.estimator.delta, even(len(X)).total, public=False)
+        refuse_other_promises(
+            lambda n: self._told(even(n), X, labels, groups, none, grouped=grouped), len(X)
+        )
         facts = RowFacts(len(X), groups if grouped else None, unit=self._unit)
         self._charge(self._priced(facts, noise).charge)
         table = release_table(groups.codes, labels, shape, self.epsilon_histogram, noise)

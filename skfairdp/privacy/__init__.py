@@ -1,4 +1,4 @@
-"""What is spent: the plan, its cost, the guarantee, and the noise."""
+"""Privacy: the plan, its cost, the guarantee, and the noise."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""From a released table of counts to the probability with which each record is used."""
+"""Inclusion probability of each record, from a released table of counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where noise and batches come from: generators that cannot be seeded by accident."""
+"""Random generators of noise and batches, which cannot be seeded by accident."""
 
 from __future__ import annotations
 

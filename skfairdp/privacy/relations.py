@@ -1,4 +1,4 @@
-"""Whom a guarantee is about: each relation with its words and its composition, in one record.
+"""Relations of a guarantee: each with its words and its composition, in one record.
 
 A guarantee is about two data sets that differ in one record (`Neighbours`), and protects
 something of that record (`Protected`). To add one, add its record here, with what it implies
@@ -28,6 +28,15 @@ class Neighbours:
     shows_group: bool = False  # Whether neighbours agree in the record's group: not protected
     public_rows: bool = False  # Whether they agree in features and labels of all records
     not_claimed: tuple[str, ...] = ()  # What a reader might think is protected, and is not
+
+    def __post_init__(self) -> None:
+        """Refuse a number of places that the accountant of the relation would not charge."""
+        replaced = self.accounted is NeighboringRelation.REPLACE_ONE
+        if self.accounted is not None and (self.places == 2) != (replaced or self.two_cells):
+            raise ValueError(
+                "'places' must be 2 where a record is replaced or changes cells, and 1 elsewhere; "
+                f"got {self.places!r} for {self.accounted}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

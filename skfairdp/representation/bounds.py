@@ -1,4 +1,4 @@
-"""What epsilon-private representations imply for predictors and for information."""
+"""Consequences of epsilon-private representations for predictors and for information."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What held-out rows show of fair codes, as a picture."""
+"""Display of fair codes on held-out rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From rows to releases through networks, and from releases to labels and rows."""
+"""Forward passes from rows to releases, and from releases to labels and rows."""
 
 from __future__ import annotations
 
@@ -124,8 +124,9 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         digest = ""
         if ids is not None:
             digest = state_digest((self.module_, self.codebook_, self.bound_))
-        with self._releasing(ids, X, digest) as noise:
-            released: NDArray[Any] = self.randomizer_.release(self._hidden(X), noise)
+        hidden = self._hidden(X)
+        with self._releasing(ids, hidden, digest) as noise:
+            released: NDArray[Any] = self.randomizer_.release(hidden, noise)
         if self.codebook_ is None or self.output_ == "codes":
             return released
         return self.codebook_[np.arange(released.shape[1]), released]

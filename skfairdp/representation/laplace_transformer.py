@@ -127,10 +127,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
     def _release(self, X: Any, ids: Any, sensitive_features: Any = None) -> NDArray[np.float64]:
         check_is_fitted(self)
         truncated = self.randomizer_.truncate(self._checked(X, reset=False))
-        # By points of the grid: an encoder before this one may round its last digits otherwise
-        # each time, and that makes no other row.
-        hidden = self.randomizer_.snapped(truncated)
-        with self._releasing(ids, hidden, type(self).__name__) as noise:
+        with self._releasing(ids, truncated, type(self).__name__) as noise:
             return self.randomizer_.release(truncated, noise)
 
     def certify(  # type: ignore[override]

@@ -72,6 +72,21 @@ class Randomizer:
         """
         raise NotImplementedError
 
+    def points(self, hidden: Any) -> NDArray[np.int64]:
+        """Convert vectors to all that a release hides of them, in whole numbers.
+
+        Parameters
+        ----------
+        hidden : array-like, shape (n, d)
+            Vectors, as `release` takes them.
+
+        Returns
+        -------
+        ndarray of int64, shape (n, d)
+            Equal for vectors whose releases have one law.
+        """
+        raise NotImplementedError
+
     def log_density(self, released: ArrayLike, hidden: ArrayLike) -> NDArray[np.float64]:
         """Log probability of released vectors given the hidden ones.
 
@@ -238,6 +253,16 @@ class LaplaceRandomizer(Randomizer):
             far += np.abs(points[:, None] - hidden)
         return np.asarray(self.n_components * math.log(math.tanh(rate / 2)) - rate * far)
 
+    def points(self, truncated: ArrayLike) -> NDArray[np.int64]:
+        """Convert vectors to points of the public grid.
+
+        Parameters
+        ----------
+        truncated : array-like, shape (n, d)
+            Vectors; those outside the cube are truncated first.
+        """
+        return self.snapped(self.truncate(truncated))
+
     def snapped(self, truncated: NDArray[np.float64]) -> NDArray[np.int64]:
         """Round vectors to the public grid: all that a release hides.
 
@@ -385,6 +410,16 @@ class ResponseRandomizer(Randomizer):
         chances += self.constant_share * (seen == self.constant)[:, None, :]
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(chances).sum(axis=2))
+
+    def points(self, codes: ArrayLike) -> NDArray[np.int64]:
+        """Return codes, which are all that a release hides.
+
+        Parameters
+        ----------
+        codes : array-like of int, shape (n, d)
+            Hidden values in ``0 .. k-1``.
+        """
+        return self._checked(codes)
 
     def _checked(self, codes: ArrayLike) -> NDArray[np.int64]:
         codes = np.asarray(codes)

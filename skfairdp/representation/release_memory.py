@@ -1,11 +1,11 @@
-"""One release per person: noise that is derived from who the person is and what the row says."""
+"""Noise derived from a secret key, a person's id and the hidden value, so that releases repeat."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 import secrets
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.documentation import completed_by
-from skfairdp.labels import unmasked
+from skfairdp.one_column import unmasked
 from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
 
@@ -47,17 +47,17 @@ class RowStreams:
         Keyed hash that has already taken in what all rows share.
     people : list of bytes
         Encoded ids of the rows; none is the beginning of another one.
-    content : ndarray of float64, shape (n, ...)
-        The rows.
+    hidden : ndarray of int64, shape (n, d)
+        Values that the noise hides.
 
     Notes
     -----
-    Block b of a row is BLAKE2b(key; shared, id, row, b) with b in eight bytes; in a release the
-    row is followed by what is hidden. Integers are drawn by rejection, without modulo bias.
+    Block b of a row is BLAKE2b(key; shared, id, hidden value, b) with b in eight bytes. Integers
+    are drawn by rejection, without modulo bias.
     """
 
-    def __init__(self, state: Any, people: list[bytes], content: NDArray[np.float64]) -> None:
-        self._state, self._people, self._content = state, people, content
+    def __init__(self, state: Any, people: list[bytes], hidden: NDArray[np.int64]) -> None:
+        self._state, self._people, self._hidden = state, people, hidden
         self._blocks = np.zeros(len(people), dtype=np.int64)
         self._next = np.full(len(people), _WORDS)
         self._begun: dict[int, Any] = {}  # hashes that have taken in their row
@@ -65,6 +65,11 @@ class RowStreams:
 
     def __len__(self) -> int:
         return len(self._people)
+
+    @property
+    def people(self) -> list[bytes]:
+        """Encoded ids of the rows."""
+        return self._people
 
     def __repr__(self) -> str:
         """Say how many rows there are, and nothing about them."""
@@ -74,31 +79,39 @@ class RowStreams:
         """Refuse to be pickled or copied: the key is inside."""
         raise TypeError("RowStreams cannot be pickled or copied: make them anew from the memory")
 
-    @property
-    def width(self) -> int:
-        """Numbers of a row."""
-        return math.prod(self._content.shape[1:])
-
     def chunk(self, rows: slice, hidden: NDArray[np.int64]) -> RowStreams:
-        """Begin the streams of some of the rows, for what is to be hidden.
+        """Begin the streams of some of the rows.
 
         Parameters
         ----------
         rows : slice
             Which ones.
         hidden : ndarray of int64, shape (len(rows), d)
-            What the noise will hide, of size 2**53 at most. It is hashed too: should an
-            encoder ever give other numbers for the same row (another machine, another
-            batch), they get other noise. With the same one, the difference of two
-            releases would be the difference of what they hide.
+            Values that the noise hides.
 
         Returns
         -------
         RowStreams
+
+        Raises
+        ------
+        ValueError
+            The streams were derived for other values: with the same noise, the difference of two
+            releases would be the difference of the hidden values.
         """
-        content = self._content[rows]
-        parts = (content.reshape(len(content), -1), hidden.astype(np.float64))
-        return RowStreams(self._state, self._people[rows], np.concatenate(parts, axis=1))
+        if not np.array_equal(self._hidden[rows], hidden):
+            raise ValueError("the noise of these streams belongs to other hidden values")
+        return RowStreams(self._state, self._people[rows], self._hidden[rows])
+
+    def digests(self) -> NDArray[np.uint64]:
+        """Name each row's person and hidden value, under the key: equal for equal noise.
+
+        Returns
+        -------
+        ndarray of uint64, shape (n,)
+        """
+        found = (self._begin(row).digest()[:8] for row in range(len(self)))
+        return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
 
     @completed_by(_OF_EACH_ROW, NoiseSource.integers.__doc__ or "")
     def integers(self, high: int, size: int) -> NDArray[np.int64]:
@@ -145,15 +158,19 @@ class RowStreams:
         digests = []
         for row, block in zip(where.tolist(), self._blocks[where].tolist(), strict=True):
             if row not in self._begun:
-                begun = self._begun[row] = self._state.copy()
-                begun.update(self._people[row])
-                begun.update(self._content[row].astype("<f8", copy=False).tobytes())
+                self._begun[row] = self._begin(row)
             state = self._begun[row].copy()
             state.update(block.to_bytes(8, "little"))
             digests.append(state.digest())
         self._blocks[where] += 1
         words = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
         return words.reshape(-1, _WORDS)
+
+    def _begin(self, row: int) -> Any:
+        state = self._state.copy()
+        state.update(self._people[row])
+        state.update(self._hidden[row].astype("<i8", copy=False).tobytes())
+        return state
 
 
 def in_chunks(
@@ -164,20 +181,40 @@ def in_chunks(
     if isinstance(noise, RowStreams):
         if len(noise) != size:
             raise ValueError(f"noise has streams for {len(noise)} rows; there are {size} rows")
-        step = max(1, min(step, _NUMBERS // (noise.width + hidden.shape[1])))
+        step = max(1, min(step, _NUMBERS // max(1, hidden.shape[1])))
     for start in range(0, size, step):
         rows = slice(start, min(start + step, size))
         yield rows, noise.chunk(rows, hidden[rows]) if isinstance(noise, RowStreams) else noise
 
 
+@dataclass(frozen=True, repr=False)
+class Counted:
+    """Releases by id that are about to be made.
+
+    Parameters
+    ----------
+    most : int
+        Distinct hidden values that a person of them has released then, at most.
+    releases : ndarray of uint64
+        Digests of new releases.
+    people : ndarray of uint64
+        Digest of the person of each.
+    """
+
+    most: int
+    releases: NDArray[np.uint64]
+    people: NDArray[np.uint64]
+
+
 class ReleaseMemory:
-    """Gives a person the same release again, without remembering people.
+    """Gives a person the same release again, without remembering values.
 
     The noise of a row is drawn from a stream that a keyed hash derives from the person's
-    id, the row, what is hidden of it, the encoder and the randomiser. So asking twice for
-    the same person's release gets the same one, and learns nothing new; two people, two rows, two
-    encoders or two randomisers never share noise, whose difference would be the difference
-    of what it hides. Nothing is stored but the key.
+    id, the hidden value, the encoder and the randomiser. So asking twice for the same person's
+    release of one hidden value gets the same one, however the row was written, and learns nothing
+    new; two people, two hidden values, two encoders or two randomisers never share noise, whose
+    difference would be the difference of the hidden values. The key is stored, and for each
+    release keyed digests of 16 bytes, which count the hidden values of a person.
 
     Parameters
     ----------
@@ -188,17 +225,17 @@ class ReleaseMemory:
 
     Notes
     -----
-    The promise is one epsilon for each distinct (row, encoder, randomiser) of a person, if
-    BLAKE2b with a secret key can't be told from a random function. That a person's row
-    changed, and how often, is not protected.
+    The promise is one epsilon for each distinct (hidden value, encoder, randomiser) of a person,
+    if BLAKE2b with a secret key can't be told from a random function. Whether two rows of a person
+    hide the same value is not protected.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skfairdp.representation.release_memory import ReleaseMemory
-    >>> memory, rows = ReleaseMemory(), np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> memory, hidden = ReleaseMemory(), np.array([[1, 2], [3, 4]])
     >>> def drawn(ids):
-    ...     return memory.streams(ids, rows, "encoder", "mechanism").integers(2**60, 2)
+    ...     return memory.streams(ids, hidden, "encoder", "mechanism").integers(2**60, 2)
     >>> bool((drawn(["a", "b"]) == drawn(["a", "b"])).all())
     True
     >>> bool((drawn(["a", "b"]) == drawn(["c", "d"])).any())
@@ -210,6 +247,12 @@ class ReleaseMemory:
     def __init__(self, export_key: bool = False) -> None:
         self.export_key = export_key
         self._secret: bytes | None = secrets.token_bytes(32)
+        self._forget()
+
+    def _forget(self) -> None:
+        # Of all releases, each in order: digests of (person, hidden value), and of the person.
+        self._released = np.empty(0, dtype=np.uint64)
+        self._people = np.empty(0, dtype=np.uint64)
 
     @property
     def has_key(self) -> bool:
@@ -217,7 +260,7 @@ class ReleaseMemory:
         return self._secret is not None
 
     def streams(
-        self, ids: ArrayLike, X: ArrayLike, encoder_digest: str, mechanism: str
+        self, ids: ArrayLike, hidden: NDArray[np.int64], encoder_digest: str, mechanism: str
     ) -> RowStreams:
         """Derive the streams from which the releases of rows are drawn.
 
@@ -226,11 +269,10 @@ class ReleaseMemory:
         ids : array-like, shape (n_samples,)
             Who each row is about: integers or texts. The integer 1, the float 1.0 and
             numpy's 1 are one id, the text "1" is another.
-        X : array-like, shape (n_samples, ...)
-            The rows as the encoder takes them, as numbers. Values that are equal as
-            float64 are the same: -0.0 and 0, integers, float32.
+        hidden : ndarray of int, shape (n_samples, d)
+            Values that the noise hides, as the randomiser's `points` gives them.
         encoder_digest : str
-            Digest of everything that decides what is hidden in the noise.
+            Digest of everything that decides which value is hidden.
         mechanism : str
             The randomiser's ``identity``, epsilon included.
 
@@ -241,8 +283,8 @@ class ReleaseMemory:
         Raises
         ------
         ValueError
-            If an id is missing or neither integer nor text, if `X` holds NaN or no
-            numbers, if lengths differ, or if the key was not exported.
+            If an id is missing or neither integer nor text, if `hidden` holds no integers, if
+            lengths differ, or if the key was not exported.
         """
         if self._secret is None:
             raise ValueError(
@@ -250,15 +292,56 @@ class ReleaseMemory:
                 "repeated: pickle with export_key=True, or fit anew (each person's next release "
                 "then costs another epsilon)"
             )
-        rows = _canonical(X)
+        if hidden.ndim != 2 or hidden.dtype.kind not in "iu":
+            raise ValueError(
+                f"hidden has dtype {hidden.dtype} and {hidden.ndim} dimensions; allowed are whole "
+                "numbers, a row for each person"
+            )
         people = _encoded_ids(ids)
-        if len(people) != len(rows):
-            raise ValueError(f"ids has {len(people)} entries; X has {len(rows)} rows")
-        shape = ",".join(map(str, rows.shape[1:]))
+        if len(people) != len(hidden):
+            raise ValueError(f"ids has {len(people)} entries; X has {len(hidden)} rows")
         state = hashlib.blake2b(key=self._secret)
-        for shared in (encoder_digest, mechanism, shape):
+        for shared in (encoder_digest, mechanism, str(hidden.shape[1])):
             state.update(_prefixed(shared.encode()))
-        return RowStreams(state, people, rows)
+        return RowStreams(state, people, hidden.astype(np.int64))
+
+    def count(self, streams: RowStreams) -> Counted:
+        """Count the releases of each person if `streams` are released; nothing is noted yet.
+
+        Parameters
+        ----------
+        streams : RowStreams
+            Of this memory.
+
+        Returns
+        -------
+        Counted
+        """
+        assert self._secret is not None
+        key = self._secret
+        made = (hashlib.blake2b(one, digest_size=8, key=key).digest() for one in streams.people)
+        people = np.frombuffer(b"".join(made), dtype="<u8").astype(np.uint64)
+        releases, where = np.unique(streams.digests(), return_index=True)
+        new = ~_among(releases, self._released)
+        asked, added = np.unique(people, return_inverse=True)
+        fresh = np.zeros(len(asked), dtype=np.int64)
+        np.add.at(fresh, added[where[new]], 1)
+        before = np.searchsorted(self._people, asked, "right")
+        before = before - np.searchsorted(self._people, asked, "left")
+        most = int((before + fresh).max(initial=0))
+        return Counted(most, releases[new], people[where[new]])
+
+    def note(self, counted: Counted) -> None:
+        """Remember releases that `count` looked at.
+
+        Parameters
+        ----------
+        counted : Counted
+            Of this memory, with nothing noted in between.
+        """
+        if len(counted.releases):
+            self._released = np.sort(np.concatenate([self._released, counted.releases]))
+            self._people = np.sort(np.concatenate([self._people, counted.people]))
 
     def __repr__(self) -> str:
         """Say whether the key is exported, never the key."""
@@ -266,34 +349,32 @@ class ReleaseMemory:
         return f"ReleaseMemory(export_key={self.export_key!r}{lost})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the key out unless it was asked for."""
-        secret = self._secret if self.export_key else None
-        return {"export_key": self.export_key, "_secret": secret}
+        """Leave the key out, and what it names, unless it was asked for."""
+        if self.export_key:
+            return dict(vars(self))
+        return {"export_key": self.export_key, "_secret": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore; without a key nothing can be released by id, and nothing is counted."""
+        self._forget()
+        vars(self).update(state)
 
     def _digest_state(self) -> dict[str, Any]:
         """Nothing: a certificate's digest is published and needs no trace of the key."""
         return {}
 
 
+def _among(values: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Whether each value is among known ones, which are in order."""
+    if not len(known):
+        return np.zeros(len(values), dtype=bool)
+    at = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return np.asarray(known[at] == values)
+
+
 def _prefixed(content: bytes) -> bytes:
     """Put the length before bytes, so that no two sequences of fields look alike."""
     return len(content).to_bytes(8, "little") + content
-
-
-def _canonical(X: ArrayLike) -> NDArray[np.float64]:
-    """Rows as float64 with one bit pattern for every value."""
-    try:
-        rows = np.asarray(X)
-        if rows.dtype.kind not in "biufO":
-            raise TypeError
-        rows = np.ascontiguousarray(rows, dtype="<f8")
-    except (TypeError, ValueError):
-        raise ValueError("X must hold real numbers only, to be recognised again") from None
-    if rows.ndim < 2:
-        raise ValueError(f"X has {rows.ndim} dimensions; allowed are two or more")
-    if np.isnan(rows).any():
-        raise ValueError("X contains NaN, and a release is remembered for complete rows only")
-    return rows + 0.0  # -0.0 becomes 0.0
 
 
 def _encoded_ids(ids: ArrayLike) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""What everything that releases representations shares: counting, charging, stating."""
+"""Template of transformers that release representations: count, charge, state."""
 
 from __future__ import annotations
 
@@ -43,17 +43,16 @@ NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predi
 
 @dataclass
 class ReleaseCount:
-    """How often a fitted object has released, and who was told; it holds no row."""
+    """Number of releases of a fitted object, and their ledgers; it holds no row."""
 
     fresh: int = 0  # Releases with noise of their own: calls without ids
-    # Whether there was a call with ids. All of them together are one release of each distinct row
-    # of a person
-    remembered: bool = False
+    # Distinct hidden values of a person in calls with ids, at most: each is one release
+    remembered: int = 0
     # Whether noise of any release could be repeated, and protects no person
     reproducible: bool = field(default=False, repr=False)
-    # Files and data sets of the ledgers that calls with ids were charged to: another one is about
+    # Releases with ids that were charged to a ledger's file and data set: another one is about
     # other people
-    charged: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    charged: dict[tuple[str, str], int] = field(default_factory=dict, repr=False)
 
     @property
     def total(self) -> int:
@@ -125,9 +124,10 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         X : array-like, shape (n_samples, n_features)
             Numbers, with the column of ids where there is one.
         ids : array-like, shape (n_samples,), optional
-            Who each row is about: integers or texts. The same person with the same row
-            gets the same release again, at no further cost; a person with two different
-            rows has two releases. Without ids, every call is another release of all people
+            Who each row is about: integers or texts. A person with the same hidden value
+            gets the same release again, at no further cost, however the row is written; each
+            further hidden value of a person is another release, which is counted and charged.
+            Without ids, every call is another release of all people
             in it, and costs `epsilon` again.
         sensitive_features : array-like, shape (n_samples,), optional
             Group of each row, for an encoder that sees it.
@@ -205,25 +205,29 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
 
     @contextmanager
     def _releasing(
-        self, ids: Any, X: Any = None, encoder_digest: str = ""
+        self, ids: Any, hidden: Any, encoder_digest: str = ""
     ) -> Iterator[NoiseSource | RowStreams]:
         """Charge and count one release, and give its noise.
 
-        Nothing may be computed from rows before this is entered, except the checks of
-        their form. `ids`: None for fresh noise; `X`, `encoder_digest`: used with ids only.
+        Nothing may be shown of rows before this is entered, except the checks of their form.
+        `ids`: None for fresh noise. `hidden`: vectors that the randomiser hides. `encoder_digest`:
+        used with ids only.
         """
-        streams = None
+        streams, needed = None, 1
+        ledger = as_ledger(self.ledger)
+        book = ("", "") if ledger is None else (str(ledger.path), ledger.data_set)
         if ids is not None:
             # Refuses bad ids before anything is charged.
-            streams = self.memory_.streams(ids, X, encoder_digest, self.randomizer_.identity)
+            points = self.randomizer_.points(hidden)
+            streams = self.memory_.streams(ids, points, encoder_digest, self.randomizer_.identity)
+            counted = self.memory_.count(streams)
+            known = self.releases_.charged.get(book, 0)
+            needed = counted.most - known
         charge: AbstractContextManager[None] = nullcontext()
-        ledger = as_ledger(self.ledger)
-        books = () if ledger is None else ((str(ledger.path), ledger.data_set),)
-        new = tuple(book for book in books if book not in self.releases_.charged)
-        if ledger is not None and (streams is None or new):
+        if ledger is not None and needed > 0:
             noiseless = math.isinf(self.randomizer_.epsilon)
             void = PrivacyGuarantee.void("a release without noise (epsilon=inf)", **_KIND)
-            stated = void if noiseless else self._stated(1)
+            stated = void if noiseless else self._stated(needed)
             entry = ledger.reserve(stated, activity="transform", estimator=type(self).__name__)
             charge = ledger.finishing(entry)
         with charge:
@@ -234,8 +238,10 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
                 self.releases_.reproducible |= fresh.reproducible
                 yield fresh
             else:
-                self.releases_.remembered = True
-                self.releases_.charged += new
+                self.memory_.note(counted)
+                self.releases_.remembered = max(self.releases_.remembered, counted.most)
+                if ledger is not None:
+                    self.releases_.charged[book] = max(known, counted.most)
                 yield streams
 
     def _stated(self, n_releases: int) -> PrivacyGuarantee:
@@ -258,7 +264,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
                 assumptions.RELEASES_COUNTED.format(
                     epsilon=significant_up(epsilon),
                     fresh=self.releases_.fresh,
-                    remembered="at least once" if self.releases_.remembered else "never",
+                    remembered=self.releases_.remembered,
                 ),
                 assumptions.CHANGED_ROW,
                 self._consequences(),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +45,13 @@ def votes(teacher, n_jobs: int | None = None, progress: bool | None = False) -> 
     ).votes(PUBLIC)
 
 
+def predictions(teacher, rows) -> np.ndarray:
+    teachers = train_teachers(
+        teacher, rows.X, rows.y, rows.shards, 8, 2, seed=3, n_steps=20, progress=False
+    )
+    return teachers.predictions(PUBLIC)
+
+
 def tree() -> DecisionTreeClassifier:
     return DecisionTreeClassifier(max_features=2)
 
@@ -72,6 +82,81 @@ def test_the_bar_counts_teachers_of_other_processes(capfd: pytest.CaptureFixture
 def test_failures_in_other_processes_say_nothing() -> None:
     with joblib.parallel_config(backend="loky", n_jobs=2):
         assert votes(KNeighborsClassifier(200)).tolist() == [[8, 0]] * len(PUBLIC)
+
+
+class Failing(DecisionTreeClassifier):
+    """Fails in one of many ways if a row of its shard is large."""
+
+    def __init__(self, how: str = "killed") -> None:
+        super().__init__()
+        self.how = how
+
+    def fit(self, X, y):
+        self.large_ = bool(X.max() > 50)
+        if self.large_ and self.how == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.large_ and self.how == "interrupted":
+            raise KeyboardInterrupt
+        if self.large_ and self.how == "cannot be pickled":
+            self.lock_ = threading.Lock()
+        return super().fit(X, y)
+
+    def __setstate__(self, state):
+        if state.get("large_") and state["how"] == "cannot be restored":
+            raise RuntimeError("a row was large")
+        super().__setstate__(state)
+
+    def predict(self, X):
+        if self.large_ and self.how == "killed at answering":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.large_ and self.how == "interrupted at answering":
+            raise KeyboardInterrupt
+        return super().predict(X)
+
+
+HERE = ("interrupted", "interrupted at answering")
+ELSEWHERE = ("killed", "cannot be pickled", "cannot be restored", "killed at answering")
+
+
+@pytest.mark.parametrize(
+    ("how", "backend"),
+    [(how, backend) for how in HERE for backend in ("sequential", "threading", "loky")]
+    + [(how, "loky") for how in ELSEWHERE],
+)
+def test_a_teacher_votes_for_the_first_class_however_it_fails(how: str, backend: str) -> None:
+    rows = private_rows()
+    sound = predictions(Failing("not at all"), rows)
+    rows.X[np.flatnonzero(rows.shards == 2)[0], 0] = 99.0
+    other = predictions(Failing("not at all"), rows)
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        failed = predictions(Failing(how), rows)
+    assert sound[2].any()
+    assert (failed[2] == 0).all()
+    np.testing.assert_array_equal(np.delete(failed, 2, 0), np.delete(other, 2, 0))
+
+
+class Interrupted(DecisionTreeClassifier):
+    """The user presses Ctrl-C while it is fitted; it may catch what is raised."""
+
+    def __init__(self, catches: bool = False) -> None:
+        super().__init__()
+        self.catches = catches
+
+    def fit(self, X, y):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            if not self.catches:
+                raise
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("catches", [False, True])
+def test_an_interrupt_by_the_user_ends_the_fit(catches: bool) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        predictions(Interrupted(catches), private_rows())
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @contextmanager
@@ -114,7 +199,7 @@ def test_teachers_are_fitted_on_a_dask_cluster() -> None:
             )
             workers = set(client.run(os.getpid).values())
     assert isinstance(teachers, SeparateTeachers)
-    assert {model.process_ for model in teachers.models} == workers
+    assert {pickle.loads(model).process_ for model in teachers.models} == workers
     assert os.getpid() not in workers
     for one, other in zip(alone, there, strict=True):
         np.testing.assert_array_equal(one, other)

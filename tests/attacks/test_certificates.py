@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
@@ -27,6 +28,7 @@ from skfairdp import AbstainingClassifier, Certificate, certify
 from skfairdp.certificate import examination, signing
 from skfairdp.certificate.signing import check_signature, sign_certificate
 from skfairdp.command_line import main
+from skfairdp.exceptions import SignatureError
 from skfairdp.fairness import recomputing
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.representation import LaplaceTransformer
@@ -105,7 +107,7 @@ def with_own_sentence(document: dict[str, Any]) -> str:
     try:
         Certificate.from_json(text)
     except ValueError as error:
-        _, _, sentence = str(error).partition("which is: ")
+        _, _, sentence = str(error).partition("Expected: ")
         if sentence:
             return json.dumps(document | {"sentence": sentence})
     return text
@@ -356,7 +358,7 @@ def test_text_with_more_than_one_meaning_is_refused(texts) -> None:
 
 def test_the_sentence_is_that_of_the_figures(texts) -> None:
     document = json.loads(texts["exact"])
-    with pytest.raises(ValueError, match="not what its figures say"):
+    with pytest.raises(ValueError, match="does not match the figures"):
         Certificate.from_json(json.dumps(document | {"sentence": "All is well."}))
 
 
@@ -461,6 +463,39 @@ def test_layout_is_no_content(texts, key) -> None:
         signed.encode("utf-8").decode("utf-8"),
     ):
         assert check_signature(text, key.public_key())
+
+
+# Encodings of points P with 8 P = 0: y is 1, -1, 0 or one of two roots, or the same modulo p.
+P = 2**255 - 19
+Y_OF_ORDER_8 = int.from_bytes(
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+)
+SMALL_ORDER = [
+    (y % 2**255 + sign * 2**255).to_bytes(32, "little")
+    for y in (0, 1, P - 1, P, P + 1, Y_OF_ORDER_8, P - Y_OF_ORDER_8)
+    for sign in (0, 1)
+]
+
+
+@pytest.mark.parametrize("raw", SMALL_ORDER, ids=lambda raw: raw.hex()[:4] + raw.hex()[-2:])
+def test_a_key_under_which_one_signature_fits_everything_is_refused(raw, texts, tmp_path) -> None:
+    weak = Ed25519PublicKey.from_public_bytes(raw)
+    document = json.loads(next(iter(texts.values())))
+    value = "01" + "00" * 63  # R is the neutral element, and s = 0
+    document["signature"] = {
+        "algorithm": "Ed25519", "key": signing.fingerprint(weak), "value": value
+    }  # fmt: skip
+    with pytest.raises(SignatureError, match="small order"):
+        signing.check_signature(json.dumps(document), weak)
+    pem = weak.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (tmp_path / "weak.pem").write_bytes(pem)
+    with pytest.raises(SignatureError, match="small order"):
+        signing.load_public_key(tmp_path / "weak.pem")
+
+
+def test_keys_of_issuers_are_accepted(tmp_path) -> None:
+    for _ in range(20):
+        signing._refuse_small_order(Ed25519PrivateKey.generate().public_key(), "It")
 
 
 def test_a_signature_is_that_of_one_key(texts, key) -> None:

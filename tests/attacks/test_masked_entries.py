@@ -7,7 +7,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, certify
-from skfairdp.labels import unmasked
+from skfairdp.one_column import unmasked
 from skfairdp.representation.release_memory import ReleaseMemory
 
 N = 40
@@ -34,7 +34,10 @@ def new(kind):
             lambda: new(FairDPClassifier).fit(X, Y, sensitive_features=masked(GROUPS)),
             "Every row needs a group",
         ),
-        (lambda: ReleaseMemory().streams(masked(GROUPS), X, "a", "b"), "ids has missing entries"),
+        (
+            lambda: ReleaseMemory().streams(masked(GROUPS), np.zeros((len(X), 1), int), "a", "b"),
+            "ids has missing entries",
+        ),
     ],
     ids=["features", "labels", "groups", "ids"],
 )

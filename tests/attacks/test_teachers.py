@@ -286,9 +286,22 @@ def test_a_teacher_with_fresh_randomness_says_so() -> None:
 def test_a_teacher_that_cannot_be_fitted_is_refused_before_the_charge(tmp_path) -> None:
     ledger = PrivacyLedger(tmp_path / "ledger")
     for teacher in (KNeighborsClassifier(200), GaussianNB(priors=[0.1, 0.1])):
-        with pytest.raises(ValueError, match="fails on 50 public rows.*Nothing was charged"):
+        with pytest.raises(ValueError, match="fails on 75 public rows.*Nothing was charged"):
             fit_pate(teacher, rows_in_single(), ledger=ledger)
+        with pytest.raises(ValueError, match="fails on 40 .*twice as many as a shard holds"):
+            fit_pate(teacher, rows_in_single(), ledger=ledger, dataset_size=120)
     assert not ledger.entries()
+
+
+@pytest.mark.parametrize("n", [149, 150])
+def test_whether_a_teacher_is_refused_does_not_depend_on_the_secret_number_of_rows(n) -> None:
+    """Of 149 and of 150 private rows, one shard held 298 and 300 rows on average, twice."""
+    rows = rows_in_single()
+    rows = Private(rows.X[:n], rows.y[:n], rows.shards[:n])
+    assert fit_pate(KNeighborsClassifier(50), rows, n_teachers=1).n_answered_ == 20
+    with pytest.raises(ValueError, match="fails on 75 public rows") as refused:
+        fit_pate(KNeighborsClassifier(299), rows, n_teachers=1)
+    assert "14" not in str(refused.value).replace("n_samples = 75", "")
 
 
 # A teacher that fails votes for the first class, whatever else happens.

@@ -39,6 +39,25 @@ def test_a_model_that_is_no_better_is_called_so_as_often_as_it_should():
     assert stats.norm.isf(0.05) == pytest.approx(1.645, abs=1e-3)
 
 
+def test_a_model_must_beat_every_label_and_not_the_one_that_is_most_frequent_by_chance():
+    """Its accuracy is that of the label that truly is: at most .05 of tables may say more."""
+    rng = np.random.default_rng(0)
+    # By (label, answer): as accurate as the second label for everybody, .501.
+    chances = [0.499, 0.0, 0.499, 0.002]
+    assert chances[0] + chances[3] == pytest.approx(chances[2] + chances[3])
+    better = by_one_label = 0
+    for _ in range(2000):
+        found = Accuracy.of_table(rng.multinomial(10_000, chances).reshape(1, 2, 2))
+        better += not found.no_better
+        # The broken twin: the error of the one label that won.
+        (_, false), (missed, positive) = found.table
+        first = found.table[0][0] + false >= missed + positive
+        error = math.sqrt(max(positive + false if first else found.table[0][0] + missed, 1.0))
+        by_one_label += found.right - found.constant >= 1.645 * error
+    assert better <= 0.05 * 2000 + 4 * (0.05 * 0.95 * 2000) ** 0.5  # fails with a chance of 3e-5
+    assert by_one_label > 0.3 * 2000
+
+
 def test_a_model_that_is_worse_is_not_called_as_good():
     worse, alike = [[600, 100], [250, 50]], [[690, 10], [290, 10]]
     assert "NO BETTER THAN A CONSTANT: it is worse." in str(Accuracy.of_table(np.array([worse])))

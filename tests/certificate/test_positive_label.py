@@ -92,3 +92,10 @@ def test_averages_are_turned_with_the_classes() -> None:
     rows = GroupedRows(None, ["b", "a"], None, encode_groups(["a", "a"], n_rows=2))
     held = HeldOut(["b", "a"], answers, cells, (1, 2, 2), "", rows, turned=True)
     assert held.averaged([0.75, 0.75]).tolist() == [[[0.75, 0.25], [0.75, 0.25]]]
+
+
+def test_held_out_rows_show_nothing_in_their_text() -> None:
+    rows = GroupedRows([["secret"]], ["secret"], ["secret"], encode_groups(["secret"], n_rows=1))
+    none = np.array([], dtype=np.int64)
+    held = HeldOut(["secret"], none, none, (1, 1, 1), "", rows)
+    assert "secret" not in repr(rows) + repr(held)

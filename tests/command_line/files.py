@@ -47,6 +47,7 @@ def report(
 ) -> list[str]:
     """Arguments of a usual report; the default mechanism may be nearly constant on so few rows."""
     more = more if mechanism is None else ("--mechanism", mechanism, *more)
+    more = more if "--positive" in more else ("--positive", "1", *more)
     start = ["report", "data.csv", "--target", "approve", "--sensitive", "white"]
     figures = ["--epsilon", epsilon, "--delta", "1e-5", "--tolerance", tolerance]
     return [*start, *figures, "--schema", "schema.json", "--out", "report.html", "--quiet", *more]

@@ -78,9 +78,9 @@ BAD: dict[str, tuple[Callable[[], None], list[str]]] = {
     "nothing but a header": (text(f"{WORD},approve,white\n"), report()),
     "empty": (text(""), report()),
     "three outcomes": (rows(approve=one("approve", WORD)), report()),
-    "two outcomes as text": (rows(approve=[WORD, "no"] * 400), report()),
+    "an outcome of one row": (rows(approve=[WORD, *["no"] * 799]), report()),
     "another favourable outcome": (
-        rows(approve=[WORD, "no"] * 400),
+        rows(approve=[WORD, *["no"] * 799]),
         report("--positive", "yes"),
     ),
     "one outcome": (rows(approve=WORD), report()),

@@ -1,4 +1,4 @@
-"""Test-only estimators that take every other row as public, so that fit needs no more than rows.
+"""Test-only estimators whose fit needs no more than rows and labels, as most common checks pass.
 
 scikit-learn's checks and the common ones call ``fit(X, y)``. Nobody should do this with rows
 that need protection: half of them get none.
@@ -17,7 +17,14 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
 import skfairdp
-from skfairdp import FairPATEClassifier, FairPathClassifier, PATEClassifier, SFPATEClassifier
+from skfairdp import (
+    DPAdditiveRegressor,
+    DPSGDRegressor,
+    FairPATEClassifier,
+    FairPathClassifier,
+    PATEClassifier,
+    SFPATEClassifier,
+)
 from skfairdp.exceptions import FairnessWarning
 from skfairdp.labels import encode_labels
 from skfairdp.rows import check_rows
@@ -102,6 +109,26 @@ class QuietFairPath(FairPathClassifier):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FairnessWarning)
             return super().fit(X, y, sensitive_features=sensitive_features, person_ids=person_ids)
+
+
+class OfLabels:
+    """Takes the labels "no" and "yes" for the numbers 0 and 1."""
+
+    def fit(self, X, y, *, sensitive_features=None, person_ids=None, **weights):
+        if isinstance(y, np.ndarray | pd.Series) and y.ndim == 1:
+            labels = [v if isinstance(v, str) else "" for v in y]
+            if set(labels) <= {"no", "yes"}:
+                y = np.array([label == "yes" for label in labels], dtype=np.float64)
+        given = {"sensitive_features": sensitive_features, "person_ids": person_ids}
+        return super().fit(X, y, **given, **weights)  # type: ignore[misc]
+
+
+class DPSGDOfLabels(OfLabels, DPSGDRegressor):
+    """DP-SGD for numbers, fitted to labels."""
+
+
+class AdditiveOfLabels(OfLabels, DPAdditiveRegressor):
+    """The additive model for numbers, fitted to labels."""
 
 
 class MadeUp:

@@ -15,9 +15,11 @@ from skfairdp import (
     AbstainingClassifier,
     CovarianceConstrainedClassifier,
     DPAdditiveClassifier,
+    DPAdditiveRegressor,
     DPFermiClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
+    DPSGDRegressor,
     FairDPClassifier,
     FairPATEClassifier,
     FairPathClassifier,
@@ -35,6 +37,8 @@ from skfairdp import (
     SmoothedClassifier,
 )
 from tests.common.halves import (
+    AdditiveOfLabels,
+    DPSGDOfLabels,
     HalfPublicFairPATE,
     HalfPublicPATE,
     HalfPublicSFPATE,
@@ -64,6 +68,7 @@ _FAIR_MODELS = FunctionalMechanismClassifier(
 #   releasing    releases rows, and takes no part in what predictions promise
 #   tables       learns levels of columns, and predicts nothing
 #   answering    decides about the answers of a fitted model
+#   numbers      predicts numbers: here 0 for the label "no" and 1 for "yes"
 SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     DPSGDClassifier: ("rows", {"DP-SGD": _DPSGD}),
     DPAdditiveClassifier: (
@@ -206,6 +211,24 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     ),
     PrivateTableEncoder: ("tables", {"table": PrivateTableEncoder(epsilon=1.0)}),
     AbstainingClassifier: ("answering", {"abstaining": AbstainingClassifier(_DPSGD)}),
+    DPSGDRegressor: (
+        "numbers",
+        {
+            "DP-SGD, numbers": DPSGDOfLabels(target_bounds=(-1.0, 2.0), **FAST),
+            "DP-SGD, bounds bought": DPSGDOfLabels(**FAST),
+        },
+    ),
+    DPAdditiveRegressor: (
+        "numbers",
+        {
+            "additive, numbers": AdditiveOfLabels(
+                _ROWS, target_bounds=(-1.0, 2.0), n_bins=8, **FAST
+            ),
+            "additive, Huber": AdditiveOfLabels(
+                _ROWS, target_bounds=(-1.0, 2.0), n_bins=8, loss="huber", **FAST
+            ),
+        },
+    ),
 }
 
 
@@ -245,12 +268,14 @@ ROSTER, NEEDS_GROUPS = of("rows", "grouped"), of("grouped")
 AROUND, ATTRIBUTE, CONSTRAINED = of("around"), of("attribute"), of("constrained")
 VOTING, CLOSED_FORM, SMOOTHED, APART = of("voting"), of("closed form"), of("smoothed"), of("apart")
 RELEASING, ANSWERING, TABLES = of("releasing"), of("answering"), of("tables")
+NUMBERS = of("numbers")
 
 every_constrained = pytest.mark.parametrize("name", CONSTRAINED)
 every_attribute = pytest.mark.parametrize("name", ATTRIBUTE)
 every_closed_form = pytest.mark.parametrize("name", CLOSED_FORM)
 every_smoothed = pytest.mark.parametrize("name", SMOOTHED)
 every_estimator = pytest.mark.parametrize("name", ROSTER)
+every_regressor = pytest.mark.parametrize("name", NUMBERS)
 every_voting = pytest.mark.parametrize("name", VOTING)
 every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sklearn
-from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
@@ -132,3 +138,20 @@ def test_search_in_two_processes(on: bool) -> None:
         search.fit(X, y, sensitive_features=groups)
     assert search.best_estimator_.groups_ == GROUPS
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("kind", ["stacking", "boosting"])
+def test_ensembles_that_cannot_pass_groups_are_named_in_the_guide(kind: str) -> None:
+    X, y, groups = people()
+    model = build("DP-SGD")
+    ensemble = {
+        "stacking": StackingClassifier([("model", model)], cv=2),
+        "boosting": AdaBoostClassifier(model, n_estimators=2),
+    }[kind]
+    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
+    assert type(ensemble).__name__ in guide
+    with (
+        sklearn.config_context(enable_metadata_routing=True),
+        pytest.raises(TypeError, match="unexpected"),
+    ):
+        ensemble.fit(X, y, sensitive_features=groups)

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from skfairdp import DPSGDClassifier, FairDPClassifier
+from skfairdp import (
+    DPAdditiveRegressor,
+    DPSGDClassifier,
+    DPSGDRegressor,
+    FairDPClassifier,
+)
 from tests.common.halves import with_groups_made_up
 from tests.common.roster import ROSTER, build
 
@@ -61,6 +66,16 @@ def test_a_few_epochs_with_repeatable_noise_pass_all_checks(name: str) -> None:
     model = build(name, reproducible_noise=True, random_state=0)
     drawn = getattr(model, "prediction", "") == "gibbs" or getattr(model, "smoothing", None)
     assert unexpected(model, DRAWN if drawn else {}) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [DPSGDRegressor, DPAdditiveRegressor])
+@pytest.mark.parametrize("bounds", [(-1000.0, 1000.0), None])
+def test_regressors_with_repeatable_noise_pass_all_checks(kind: type, bounds: object) -> None:
+    settings = {"reproducible_noise": True, "random_state": 0, "max_epochs": 2}
+    if kind is DPAdditiveRegressor:
+        settings["bounds"] = (-100.0, 100.0)
+    assert unexpected(kind(target_bounds=bounds, **settings), {}) == []
 
 
 def test_a_broken_estimator_is_caught() -> None:

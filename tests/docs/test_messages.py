@@ -55,4 +55,4 @@ def test_a_message_that_is_raised_is_on_the_page(messages) -> None:
 
 def test_every_cure_belongs_to_a_message(messages) -> None:
     assert [cure.begins for cure, found in messages.cures() if not found] == []
-    assert len(messages.cures()) == 22
+    assert len(messages.cures()) == 23

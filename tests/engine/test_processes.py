@@ -100,6 +100,9 @@ def test_what_cannot_be_one_fit_is_refused_in_both_processes(found):
         ("class", "differ in: class, "),
         ("classes", "differ in: classes."),
         ("copies", "hold the same rows"),
+        ("shuffled", "hold the same rows"),
+        ("all but one", "hold the same rows"),
+        ("copies on disk", "hold the same rows"),
         ("mechanism", "is fitted by one process alone"),
     ):
         for kind, message, fitted in (first[name], second[name]):

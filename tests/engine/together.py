@@ -33,6 +33,8 @@ warnings.simplefilter("ignore", PrivacyWarning)
 FOLDER, TASK = Path(sys.argv[1]), sys.argv[2]
 RANK = int(os.environ["RANK"])
 X, Y, GROUPS = two_groups(900)
+# The same rows for both, in another order.
+COPIES = np.random.default_rng(RANK).permutation(300)
 MINE = slice(0, 300) if RANK == 0 else slice(300, None)
 # Every row is in every batch, so that sums do not depend on coins.
 ALL = {"batch_size": 900, "max_epochs": 4, "delta": 1e-5, "random_state": 3}
@@ -140,6 +142,19 @@ def tables():
     return found | {"variances": [counts.var() / of_laplace, sums.var() / 16.0]}
 
 
+def on_disk(model, part):
+    """How a fit of rows in a mapped file ends, and whether it was charged."""
+    before = len(skfairdp.PrivacyLedger(LEDGER).entries())
+    rows = np.memmap(FOLDER / f"copies{RANK}", mode="w+", dtype=X.dtype, shape=X[part].shape)
+    rows[:] = X[part]
+    try:
+        model.fit(rows, Y[part])
+    except ValueError as error:
+        charged = len(skfairdp.PrivacyLedger(LEDGER).entries()) > before
+        return [type(error).__name__, str(error), charged]
+    return None
+
+
 def refusals():
     """Errors of fits that must not happen, by what is wrong."""
     plain = skfairdp.DPSGDClassifier
@@ -149,6 +164,9 @@ def refusals():
         "parameters": failure(plain(max_grad_norm=1.0 + RANK, **ALL)),
         "class": failure([plain, skfairdp.DPSGDFClassifier][RANK](**ALL)),
         "copies": failure(plain(delta=1e-5), slice(0, 300)),
+        "shuffled": failure(plain(delta=1e-5), COPIES),
+        "all but one": failure(plain(delta=1e-5), np.r_[COPIES[1:], 300 + RANK]),
+        "copies on disk": on_disk(plain(delta=1e-5, ledger=LEDGER), COPIES),
         "classes": failure(plain(**ALL), y=three),
         "rows": failure(plain(**ALL), slice(0, 300 if RANK == 0 else 0)),
         "persons": failure(plain(**ALL), person_ids=np.arange(900)[MINE] % 90 if RANK else None),

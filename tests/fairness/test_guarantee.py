@@ -59,3 +59,13 @@ def test_impossible_claims_are_refused(bad):
 def test_claims_cannot_be_changed():
     with pytest.raises(AttributeError):
         claim().bound = 0.0
+
+
+def test_no_printed_rate_is_above_one_where_noise_made_successes_exceed_rows():
+    cells = (
+        CellCount("a", "", 206.0, 205.0, noisy=True),
+        CellCount("b", "", -1.0, 9.0, noisy=True),
+    )
+    said = " ".join(claim(groups=("a", "b"), counts=cells).remarks)
+    assert "limited to [0, 1]: noise moved a count beyond): a 1.000, b 0.000." in said
+    assert "limited" not in " ".join(claim().remarks)

@@ -154,31 +154,52 @@ def test_random_state_seeds_dropout_in_tests_alone(monkeypatch, reproducible):
 
 
 class Remembering(nn.Module):
-    """Keeps what it saw, in an attribute and in a buffer."""
+    """Keeps the rows that it saw in attributes."""
 
     def __init__(self, n_features=5):
         super().__init__()
-        self.register_buffer("mean", torch.zeros(n_features))
         self.rows = []
         self.head = nn.Linear(n_features, 1)
 
     def forward(self, X):
         if self.training:
-            self.mean = X.mean(dim=0)
             self.last = X
             self.rows.append(X)
         return self.head(X)
 
 
-def test_what_a_module_keeps_of_its_rows_is_not_released():
+class Averaging(nn.Module):
+    """Keeps the mean of the rows that it saw in a buffer."""
+
+    def __init__(self, n_features=5):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.head = nn.Linear(n_features, 1)
+
+    def forward(self, X):
+        if self.training:
+            self.mean = X.mean(dim=0)
+        return self.head(X)
+
+
+@pytest.mark.parametrize("kind", [DPSGDClassifier, FairDPClassifier])
+def test_rows_that_a_module_keeps_in_attributes_are_not_released(kind):
     X, y, groups = two_groups(200)
     net = NeuralNet(Remembering, criterion=nn.BCEWithLogitsLoss)
-    for model in (DPSGDClassifier(net, delta=1e-4), FairDPClassifier(net, delta=1e-4)):
-        model.set_params(max_epochs=1).fit(X, y, sensitive_features=groups)
-        assert not model.module_.mean.any()
-        assert model.module_.rows == []
-        assert not hasattr(model.module_, "last")
-        pickle.loads(pickle.dumps(model)).predict(X)
+    model = kind(net, delta=1e-4, max_epochs=1).fit(X, y, sensitive_features=groups)
+    assert model.module_.rows == []
+    assert not hasattr(model.module_, "last")
+    pickle.loads(pickle.dumps(model)).predict(X)
+
+
+@pytest.mark.parametrize("kind", [DPSGDClassifier, FairDPClassifier])
+def test_a_module_that_keeps_traits_of_rows_in_a_buffer_is_refused(kind):
+    X, y, groups = two_groups(200)
+    net = NeuralNet(Averaging, criterion=nn.BCEWithLogitsLoss)
+    model = kind(net, delta=1e-4, max_epochs=1)
+    with pytest.raises(ValueError, match=r"Averaging changes its state in training mode: mean\."):
+        model.fit(X, y, sensitive_features=groups)
+    assert not hasattr(model, "module_")
 
 
 def test_an_error_of_torch_does_not_quote_the_size_of_a_batch():

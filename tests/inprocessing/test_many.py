@@ -323,9 +323,9 @@ def test_a_learning_rate_that_is_no_number_is_refused(settings: list, tmp_path: 
     assert not ledger.entries()
 
 
-@pytest.mark.filterwarnings("default:.*and no ledger counts", "ignore:epsilon=inf")
+@pytest.mark.filterwarnings("default:.*without a ledger", "ignore:epsilon=inf")
 def test_models_that_no_ledger_counts_are_warned_of_once(tmp_path: Path) -> None:
-    with pytest.warns(PrivacyWarning, match="fit_many trains 3 models, and no ledger") as said:
+    with pytest.warns(PrivacyWarning, match="fit_many trains 3 models without a ledger") as said:
         fit_many(linear(), [{"epsilon": e} for e in (0.5, 1.0, 2.0)], X, Y)
     assert len(said) == 1
     assert said[0].filename == __file__

@@ -233,15 +233,15 @@ def test_a_count_is_charged_for_a_whole_record():
 def test_cells_that_a_record_may_change_between_have_a_noise_each():
     block = Block(name="gradient", max_norm=1.0, weights=(1.0, 1.0), noise_std=1.0)
     release, one = planned_release("change-attribute", block)
-    with pytest.raises(PlanError, match="a noise of its own"):
+    with pytest.raises(PlanError, match="needs its own noise"):
         release.gradient(one)
-    with pytest.raises(PlanError, match="a noise of its own"):
+    with pytest.raises(PlanError, match="needs its own noise"):
         release.heads(one, slice(0, 1), radii=(1.0, 1.0), head_scale=1.0)
     with pytest.raises(TypeError):
         release.gradient(one, cell_weights=np.array(1.0))
     assert release.gradient(one, cell_weights=np.array([1.0, -1.0])).shape == (3,)
     release, two = planned_release("change-attribute", block, block)
-    with pytest.raises(PlanError, match="a noise of its own"):
+    with pytest.raises(PlanError, match="needs its own noise"):
         release.adaptive_gradient(two, 1.0, lambda counts: np.ones(2))
 
 

@@ -15,7 +15,7 @@ from skorch import NeuralNet
 from torch import nn
 
 import skfairdp
-from skfairdp import DPSGDClassifier, certify
+from skfairdp import DPSGDClassifier, DPSGDRegressor, certify
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.interchange import save_onnx
 from tests.common.roster import once, people
@@ -43,6 +43,20 @@ def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
     content = (tmp_path / "model.onnx").read_bytes()
     assert str(Path(torch.__file__).parent).encode() not in content
     assert str(Path(skfairdp.__file__).parent).encode() not in content
+
+
+@pytest.mark.slow  # torch's exporter takes seconds
+def test_numbers_are_those_of_the_regressor_in_units_of_the_target(tmp_path: Path) -> None:
+    X, _, _ = people()
+    model = DPSGDRegressor(target_bounds=(-20.0, 60.0), max_epochs=2, progress=False)
+    model.fit(X, 20.0 + 5.0 * X[:, 0])
+    save_onnx(model, tmp_path / "model.onnx")
+    file = onnx.load(tmp_path / "model.onnx")
+    (found,) = ReferenceEvaluator(file).run(None, {"X": X.astype(np.float32)})
+    np.testing.assert_allclose(found, model.predict(X), rtol=0, atol=1e-3)
+    facts = {entry.key: entry.value for entry in file.metadata_props}
+    assert json.loads(facts["target_bounds"]) == [-20.0, 60.0]
+    assert "classes" not in facts
 
 
 @pytest.mark.slow  # torch's exporter takes seconds

@@ -119,7 +119,7 @@ def change(option: str, value: str) -> list[str]:
         (change("--positive", "join"), "'join' is not a value of the target 'pension'"),
         (change("--sensitive", "family"), "'family' is missing in some rows"),
         (change("--drop", "branch"), "--drop client_no"),
-        ([*ASKED[:2], *ASKED[4:], "--epsilon", "1"], "--positive VALUE"),
+        ([*ASKED[:2], *ASKED[4:], "--epsilon", "1"], "--positive joined or --positive none"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_spent(office, asked, told, capsys) -> None:
@@ -258,7 +258,7 @@ def test_a_pipeline_is_certified_shown_and_moved_along_its_path(parts) -> None:
 
 def test_a_cell_that_is_run_again_says_that_it_spends_again(parts) -> None:
     table = PrivateTableEncoder(encoding="onehot").fit(parts.X[:500])
-    with pytest.warns(PrivacyWarning, match="is fitted again, and no ledger counts"):
+    with pytest.warns(PrivacyWarning, match="fit was called again without a ledger"):
         table.fit(parts.X[:500])
 
 

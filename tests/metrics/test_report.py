@@ -9,6 +9,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from fairlearn.metrics import demographic_parity_difference
 from sklearn.metrics import roc_auc_score
 
 from skfairdp.metrics import fairness_report, group_gap
@@ -132,3 +133,24 @@ def test_wrong_arguments_are_refused_by_name(arguments, match):
     arguments = {"sensitive_features": ["a", "b", "b"], **arguments}
     with pytest.raises(ValueError, match=match):
         fairness_report([0, 1, 1], [0, 1, 0], **arguments)
+
+
+def test_a_favourable_label_that_nobody_has_gives_rates_of_zero_as_fairlearn_does():
+    y, groups = [0, 0, 0, 0], ["a", "a", "b", "b"]
+    assert demographic_parity_difference(y, y, sensitive_features=groups) == 0.0
+    for declared in ({"pos_label": 1}, {"pos_label": 1, "classes": [0, 1]}, {"classes": [0, 1]}):
+        report = fairness_report(y, y, sensitive_features=groups, **declared)
+        assert (report.gaps["demographic_parity"], report.pos_label) == (0.0, 1)
+    assert group_gap(y, y, sensitive_features=groups, pos_label=1) == 0.0
+
+
+def test_a_label_that_cannot_be_the_other_one_is_refused():
+    groups = ["a", "b", "a"]
+    for y, label, declared in (
+        ([0, 0, 0], "yes", None),
+        ([0, 1, 1], 2, None),
+        ([0, 0, 0], 2, [0, 1]),
+        ([0, 0, 0], 0, [1, 2]),
+    ):
+        with pytest.raises(ValueError, match="pos_label must be one|declared classes"):
+            fairness_report(y, y, sensitive_features=groups, pos_label=label, classes=declared)

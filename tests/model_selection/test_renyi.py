@@ -10,8 +10,9 @@ from dp_accounting import dp_event
 from skfairdp.model_selection.budget import search_budget
 from skfairdp.model_selection.number_of_runs import NumberOfRuns, curve, pure_curve, selected_curve
 from skfairdp.privacy import Block, Plan, Segment
-from skfairdp.privacy.accounting.accountants import event_epsilon, renyi_form
+from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import covering_event
+from skfairdp.privacy.accounting.table import renyi_form
 
 
 def plan(rate: float, steps: int):

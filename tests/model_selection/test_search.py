@@ -563,6 +563,6 @@ def test_a_search_in_a_process_group_is_refused_before_any_charge(monkeypatch, t
     """Two processes would draw two numbers of runs, and choose twice from one pool."""
     X, y, _ = people()
     as_one_of_two(monkeypatch)
-    with pytest.raises(ValueError, match="PrivateSearchCV runs in one process"):
+    with pytest.raises(ValueError, match="PrivateSearchCV is fitted by one process alone"):
         build(ledger=tmp_path / "ledger.db").fit(X, y)
     assert not [*tmp_path.iterdir()]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import re
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -32,7 +30,6 @@ from tests.common import test_kinds_of_input as kinds
 from tests.common import test_nothing_private_is_kept as kept_checks
 from tests.common.roster import AROUND, FAST, build, people
 from tests.common.test_scikit_learn_checks import EXPECTED, unexpected
-from tests.processes import as_one_of_two
 
 both_around = pytest.mark.parametrize("name", AROUND)
 
@@ -333,7 +330,8 @@ def test_an_estimator_that_was_fitted_elsewhere_stays_there() -> None:
         ({"groups": ("a", "b")}, "'groups' is set"),
         ({"estimator": PrivateThinningClassifier(DPSGDClassifier())}, "lacks dataset_size, delta"),
         ({"estimator__delta": 0.5}, "'delta' must be below 1/n"),
-        ({"estimator__batch_size": 10_000}, "'batch_size' must be at most"),
+        ({"estimator__batch_size": 10_001}, "made-up rows either.*'batch_size' must be at most"),
+        ({"estimator__batch_size": 10_000}, "cannot be trained on this number of rows"),
     ],
     ids=lambda value: ", ".join(value) if isinstance(value, dict) else None,
 )
@@ -345,17 +343,23 @@ def test_bad_settings_are_refused_and_leave_nothing_behind(parameters, message) 
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
-@pytest.mark.parametrize("settings", [{"delta": 0.01}, {"batch_size": 5000}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"delta": 0.01}, {"batch_size": 5000}, {"batch_size": 20_000}, {"max_epochs": 10**9}],
+    ids=str,
+)
 @pytest.mark.parametrize("kind", [DPSGDClassifier, FairDPClassifier])
-def test_what_is_refused_does_not_show_how_many_rows_there_are(kind, settings) -> None:
+def test_a_refusal_does_not_depend_on_the_number_of_rows(kind, settings) -> None:
     """Their number is private: the promise is about a record that is added or removed."""
-    X, y, groups = people(317)
-    model = PrivateThinningClassifier(kind(**FAST | settings))
-    with pytest.raises(ValueError, match=r"1/n|number of records, n;") as refused:
-        model.fit(X, y, sensitive_features=groups)
-    numbers = {float(n) for n in re.findall(r"\d+\.?\d*(?:e-\d+)?", str(refused.value))}
-    assert numbers <= {1.0, *settings.values()}
-    assert refused.value.__context__ is None
+    said = set()
+    for n in (317, 333):
+        X, y, groups = people(n)
+        model = PrivateThinningClassifier(kind(**FAST | settings))
+        with pytest.raises(ValueError, match="1/n|private") as refused:
+            model.fit(X, y, sensitive_features=groups)
+        said.add(str(refused.value))
+        assert refused.value.__context__ is None
+    assert len(said) == 1
 
 
 def test_a_warning_of_delta_does_not_show_how_many_rows_there_are() -> None:
@@ -430,12 +434,8 @@ def test_rates_tell_how_many_records_a_group_has() -> None:
     assert sum(sum(row) for row in model.rates_.counts) == model.rates_.total
 
 
-def test_in_a_process_group_the_clone_is_fitted_by_one_process(monkeypatch, tmp_path) -> None:
+def test_the_clone_is_fitted_by_one_process_whatever_its_parameter_says() -> None:
     X, y, groups = people()
-    as_one_of_two(monkeypatch)
-    model = build("thinning before DP-SGD", ledger=tmp_path / "ledger.db")
+    model = build("thinning before DP-SGD")
     assert model.estimator.distributed == "auto"
-    model.fit(X, y, sensitive_features=groups)
-    assert model.estimator_.distributed is None
-    with pytest.raises((RuntimeError, ValueError)):  # what the group would have made of it
-        clone(model.estimator).fit(X, y, sensitive_features=groups)
+    assert model.fit(X, y, sensitive_features=groups).estimator_.distributed is None

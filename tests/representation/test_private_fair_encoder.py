@@ -208,14 +208,14 @@ def test_another_encoder_with_the_same_key_draws_other_noise() -> None:
     assert np.abs(noises[0] - noises[1]).max(axis=1).min() > 1e-4
 
 
-def test_one_person_with_two_rows_has_two_releases() -> None:
+def test_one_person_who_hides_two_values_has_two_releases() -> None:
     X, _, _ = people()
     model = once("laplace")
     twice = model.transform(X[:2], ids=["ann", "ann"])
     noise = twice - model._hidden(X[:2])
     assert np.abs(noise[0] - noise[1]).max() > 1e-4  # a grid step is 6e-5
-    # Stated: a person pays for each distinct row.
-    assert any("each distinct row" in text for text in model.privacy_.assumptions)
+    # Stated: a person pays for each distinct value.
+    assert any("each distinct value that is hidden" in text for text in model.privacy_.assumptions)
 
 
 @pytest.mark.parametrize("kind", ["frame", "array"])

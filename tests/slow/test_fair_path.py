@@ -21,7 +21,7 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.inprocessing.fair_path.path import SIDE, flips
+from skfairdp.inprocessing.fair_path.path import SIDE, around, flips
 from skfairdp.inprocessing.fair_path.scores import Rates, ScoresObjective
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
@@ -34,7 +34,7 @@ from tests.slow.test_audit_claims import N_CANARIES, N_GUESSES, N_ROWS, REFUTED,
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:'delta'"),
-    pytest.mark.filterwarnings("ignore:No point of the path"),
+    pytest.mark.filterwarnings("ignore:The path does not keep"),
 ]
 
 
@@ -118,15 +118,15 @@ def audit_table(error: float) -> tuple[float, float, float]:
     n = 60
     model = FairPathClassifier(epsilon=2.0, delta=1e-5, batch_size=n, max_epochs=1)
     sizes = Sizes.of_all(n, n)
-    table = next(s for s in model._plan(sizes, 1.0).segments if s.blocks[0].name == "path")
+    table = next(s for s in model._plan(sizes, 0.8).segments if s.blocks[0].name == "path")
     plan = sizes.plan(table, delta=model.delta)
     rng = np.random.default_rng(0)
     scores = rng.uniform(-1, 1, size=(n, 2))
     scores[-1] = (0.9, 0.5)  # not selected from a multiplier of 1.8 on
-    places, changes = flips(scores)
+    places, changes = flips(scores, around(0.0))
     side, place = divmod(int(places[-1]), SIDE)
     assert side == 1
-    assert place < 350
+    assert place < 100
     # What other rows of the table get tells nothing about this one.
     bins = np.where(places // SIDE == side, places % SIDE, -1)
     known = np.zeros(SIDE)
@@ -162,7 +162,7 @@ def test_the_table_stays_below_the_claim() -> None:
     found, claimed, seen = audit_table(REFUTED)
     assert 1.5 < claimed < 2.0
     assert found <= claimed
-    # The attack sees the canary: its score moves by .47 standard deviations, in 2,000 runs.
+    # The attack sees the canary: its score moves by .43 standard deviations, in 2,000 runs.
     assert seen > 6.0
 
 

@@ -1,4 +1,4 @@
-"""What an ensemble of teachers answers, however its teachers were trained."""
+"""Votes of an ensemble of teachers, whatever trained them."""
 
 from __future__ import annotations
 

@@ -11,11 +11,14 @@ import ctypes
 import logging
 import os
 import random
+import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,6 +71,33 @@ def alone(generator: np.random.Generator) -> Iterator[None]:
     ):
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def noting_interrupts() -> Iterator[Callable[[], bool]]:
+    """Tell an interrupt by the user from a KeyboardInterrupt that a teacher raises.
+
+    Yields a function that says whether this process got SIGINT since the block began. Python
+    delivers it to the main thread alone, so in other threads the answer is no.
+    """
+    came: list[int] = []
+    before = None
+    if threading.current_thread() is threading.main_thread():
+        before = signal.getsignal(signal.SIGINT)
+    if before is None or not callable(before):  # another thread, or nobody listens
+        yield lambda: False
+        return
+
+    def note(number: int, frame: FrameType | None) -> Any:
+        came.append(number)
+        return before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(came)
+    finally:
+        if signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -6,6 +6,9 @@ chooses where the workers are: this process, other processes, a Dask or Ray clus
 
 from __future__ import annotations
 
+import os
+import pickle
+import platform
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from joblib.externals.loky.cloudpickle_wrapper import dumps
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 from skorch import NeuralNet
@@ -20,7 +24,7 @@ from torch import nn
 
 from skfairdp.aggregation.shards import batches, teacher_generator
 from skfairdp.aggregation.teachers.ensemble import Lessons, Teachers
-from skfairdp.aggregation.teachers.isolation import alone
+from skfairdp.aggregation.teachers.isolation import alone, noting_interrupts
 from skfairdp.engine.inference import outputs
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
@@ -43,7 +47,10 @@ class NetTeacher:
 
 @dataclass(eq=False, repr=False)
 class SeparateTeachers(Teachers):
-    """Teachers that share nothing, None where one has nothing to learn or has failed."""
+    """Teachers that share nothing, None where one has nothing to learn or has failed.
+
+    Those that other processes fitted are pickles, which this one does not read.
+    """
 
     models: list[Any]
     seed: int
@@ -51,11 +58,8 @@ class SeparateTeachers(Teachers):
 
     def _trained_predictions(self, X: np.ndarray) -> np.ndarray:
         answers = np.zeros((self.n_teachers, len(X)), dtype=np.int64)
-        tasks = (
-            delayed(_or_none)(answer, model, X, self.seed, index)
-            for index, model in enumerate(self.models)
-        )
-        for index, codes in enumerate(_run(tasks, self.n_jobs)):
+        tasks = ((model, X, self.seed, index) for index, model in enumerate(self.models))
+        for index, codes in enumerate(_run(answer, tasks, self.n_jobs)):
             if codes is not None:  # else it keeps its votes for class 0
                 answers[index] = codes
         return answers
@@ -70,12 +74,10 @@ def train_separately(teacher: Any, lessons: Lessons, n_jobs: int | None) -> Sepa
     X, y_codes, fixed, seed = lessons.X, lessons.y_codes, lessons.fixed, lessons.seed
     sizes = (lessons.n_classes, lessons.n_steps, lessons.batch_size)
     tasks = (
-        delayed(_or_none)(
-            teach, clone(teacher) if fixed[i] < 0 else None, X[own], y_codes[own], seed, i, *sizes
-        )
+        (clone(teacher) if fixed[i] < 0 else None, X[own], y_codes[own], seed, i, *sizes)
         for i, own in enumerate(lessons.rows)
     )
-    models = _run(tasks, n_jobs, lessons.progress)
+    models = _run(teach, tasks, n_jobs, lessons.progress)
     failed = np.array([model is None for model in models]) & (fixed < 0)
     return SeparateTeachers(np.where(failed, 0, fixed), lessons.n_classes, models, seed, n_jobs)
 
@@ -91,15 +93,44 @@ class _Counted(Parallel):
                 self.progress.advance()
 
 
-def _run(tasks: Iterable, n_jobs: int | None, progress: Progress | None = None) -> list[Any]:
-    """Run tasks and return their results in order, without a word about private shards."""
+def _here() -> tuple[str, int]:
+    """Name this process among those of all machines."""
+    return platform.node(), os.getpid()
+
+
+def _run(
+    call: Callable[..., Any],
+    tasks: Iterable[tuple[Any, ...]],
+    n_jobs: int | None,
+    progress: Progress | None = None,
+) -> list[Any]:
+    """Run tasks and return their results in order, without a word about private shards.
+
+    A worker that dies takes the tasks of others with it. Then each task is done again by itself,
+    to the same result, and None is left to those whose worker dies again.
+    """
+    home, waiting = _here(), list(tasks)
+
+    def results(some: list[tuple[Any, ...]], shown: Progress | None) -> list[Any]:
+        parallel = _Counted(n_jobs=n_jobs)
+        parallel.progress = shown
+        found: list[Any] = parallel(delayed(_or_none)(home, call, *task) for task in some)
+        return found
+
+    def by_itself(task: tuple[Any, ...]) -> Any:
+        try:
+            return results([task], None)[0]
+        except Exception:
+            return None
+
     with warnings.catch_warnings():
         # A warning, e.g. of a solver that did not converge, tells of one shard. The
         # filter goes to the workers too.
         warnings.simplefilter("ignore")
-        parallel = _Counted(n_jobs=n_jobs)
-        parallel.progress = progress
-        return parallel(tasks)
+        try:
+            return results(waiting, progress)
+        except Exception:  # of a worker: tasks themselves raise nothing
+            return [by_itself(task) for task in waiting]
 
 
 def teach(
@@ -139,12 +170,26 @@ def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
     return codes
 
 
-# What a shard makes a teacher raise is private: it costs the teacher its vote.
-def _or_none(call: Callable[..., Any], model: Any, *arguments: Any) -> Any:
-    try:
-        return None if model is None else call(model, *arguments)
-    except (Exception, SystemExit):
+# How a teacher fails on its shard is private: it costs the teacher its vote.
+def _or_none(home: tuple[str, int], call: Callable[..., Any], model: Any, *arguments: Any) -> Any:
+    """Call a function of a model; None if there is none, or if anything goes wrong.
+
+    `home`: process that waits for the result. In others models come and go as pickles, which are
+    made and read here, so that a model that cannot be pickled fails like any other.
+    """
+    if model is None:
         return None
+    away, result, failed = _here() != home, None, False
+    with noting_interrupts() as interrupted:
+        try:
+            result = call(pickle.loads(model) if isinstance(model, bytes) else model, *arguments)
+            if away and not isinstance(result, np.ndarray):
+                result = dumps(result)
+        except BaseException:
+            failed = True
+        if interrupted() and not away:
+            raise KeyboardInterrupt  # of the user, wherever it struck
+    return None if failed else result
 
 
 def descend(

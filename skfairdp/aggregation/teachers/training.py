@@ -165,7 +165,7 @@ def check_teacher(
 
 
 def try_teacher(
-    teacher: Any, X_public: np.ndarray, n_rows: int, n_teachers: int, n_classes: int
+    teacher: Any, X_public: np.ndarray, n_rows: int | None, n_teachers: int, n_classes: int
 ) -> None:
     """Refuse a teacher that cannot be fitted, or that remembers earlier fits.
 
@@ -173,12 +173,17 @@ def try_teacher(
     public rows with made-up labels first, then on others, and on the first ones again: if it
     answers otherwise than before, something in it outlived the fit in between (a generator or a
     cache that all its clones share), and one record would change other teachers too.
+
+    `n_rows`: public number of private rows; None where it is secret, and nothing here may depend on
+    it.
     """
     pattern, prepared = check_teacher(teacher, X_public.shape[1:], n_classes)
     if prepared is not None:
         return  # of a kind that is known to draw from its own stream and to remember nothing
     half = max(1, len(X_public) // 2)
-    size = 2 * max(-(-n_rows // n_teachers), n_classes)
+    of_shard = 0 if n_rows is None else -(-n_rows // n_teachers)
+    size = max(half, 2 * n_classes) if n_rows is None else 2 * max(of_shard, n_classes)
+    of_shards = "" if n_rows is None else ", twice as many as a shard holds on average"
     first, second = np.arange(size) % half, len(X_public) - 1 - np.arange(size) % half
     labels = np.arange(size, dtype=np.int64) % n_classes
     given = []
@@ -191,7 +196,7 @@ def try_teacher(
     except (Exception, SystemExit) as error:
         raise ValueError(
             f"'teacher' ({type(pattern).__name__}) fails on {size} public rows with made-up "
-            f"labels, twice as many as a shard holds on average: {error!r}. Nothing was charged. "
+            f"labels{of_shards}: {error!r}. Nothing was charged. "
             "Use fewer teachers, or one that takes shards of every size."
         ) from error
     fresh = not isinstance(pattern, NeuralNet) and get_tags(pattern).non_deterministic

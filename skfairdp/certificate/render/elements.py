@@ -1,20 +1,50 @@
-"""What the sections of a certificate are made of, before they become text, HTML or Markdown."""
+"""Elements of the sections of a certificate, before they become text, HTML or Markdown."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+# Of Unicode: controls, formats (such as marks that turn the direction of text), halves of
+# surrogate pairs, and separators of lines and paragraphs.
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def printable(value: Any) -> Any:
+    """Write out characters that cannot be seen, in a text or in all texts of a tuple.
+
+    Names of columns, groups and classes come from tables: a NUL would cut a page short, and a line
+    feed could pass for a line of the certificate.
+    """
+    if isinstance(value, tuple):
+        return tuple(map(printable, value))
+    if not isinstance(value, str):
+        return value
+    unseen: dict[str, str | int | None] = {
+        c: ascii(c)[1:-1] for c in set(value) if unicodedata.category(c) in _UNSEEN
+    }
+    return value.translate(str.maketrans(unseen))
+
+
+class Printable:
+    """Base of elements: none holds a character that cannot be seen."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, printable(value))
 
 
 @dataclass(frozen=True)
-class KeyFigures:
+class KeyFigures(Printable):
     """The numbers to be seen first: (name, number, what it is, whether it is a claim)."""
 
     figures: tuple[tuple[str, str, str, bool], ...]
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Printable):
     """A table, numbers from a column on; without headings it lists names and what they state."""
 
     caption: str
@@ -24,7 +54,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(Printable):
     """A picture that ``draw(ax=)`` draws on axes of matplotlib, and what it shows in words."""
 
     words: str
@@ -37,8 +67,8 @@ Element = str | tuple[str, ...] | KeyFigures | Table | Picture
 
 
 @dataclass(frozen=True)
-class Section:
-    """A heading with what stands under it; the plain text leaves out what is `extra`."""
+class Section(Printable):
+    """Heading and content; the plain text leaves out what is `extra`."""
 
     title: str
     elements: tuple[Element, ...]

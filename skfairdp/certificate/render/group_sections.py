@@ -1,4 +1,4 @@
-"""What a certificate says of groups: notions, rates, ratios, and whom they count."""
+"""Sections of a certificate about groups: notions, rates, ratios, and the rows counted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _RATIOS = (
     "values of a column. The intervals of groups that are compared with each other hold together. "
     "No limit, such as four fifths, is set here."
 )
-_NOISY = "The counts carry noise that protects the held-out rows; intervals and bound allow for it."
+_NOISY = (
+    "The counts carry noise that protects the held-out rows; intervals and bound allow for it. "
+    "Noise can make successes exceed rows; rates are limited to [0, 1]."
+)
 
 
 def fairness_section(claims: Claims) -> Section:

@@ -9,7 +9,14 @@ from html import escape
 from importlib import resources
 from string import Template
 
-from skfairdp.certificate.render.elements import Element, KeyFigures, Picture, Section, Table
+from skfairdp.certificate.render.elements import (
+    Element,
+    KeyFigures,
+    Picture,
+    Section,
+    Table,
+    printable,
+)
 from skfairdp.certificate.render.plot import svg
 
 _LONG = 25  # rows; longer tables may be cut between rows, and repeat their headings
@@ -86,6 +93,8 @@ def _picture(picture: Picture) -> str:
     except Exception as error:  # whatever the library makes of it
         note = f"(The picture of it could not be drawn: {type(error).__name__}.)"
         return f"<p>{escape(f'{picture.words} {note}')}</p>"
+    if code is not None:  # labels of groups are in it as texts
+        code = "\n".join(map(printable, code.split("\n")))
     caption = f"<figcaption>{escape(picture.words)}</figcaption>"
     return "" if code is None else f"<figure>{code}{caption}</figure>"
 

@@ -1,4 +1,4 @@
-"""What a certificate says, section by section: every form of it shows these."""
+"""Sections of a certificate, the same in every format."""
 
 from __future__ import annotations
 

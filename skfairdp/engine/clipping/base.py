@@ -1,4 +1,4 @@
-"""What every way to clip records shares: blocks of rows, the norms and the sums over them."""
+"""Base class of all clipping methods: blocks of rows, their norms, and sums over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no more extreme than the counts of a pair of binomial cells, and its probability.
+"""Outcomes at least as extreme as the counts of two binomial cells, and their probability.
 
 docs/theory/certificate.md derives the order of outcomes, and the bound (Buehler): the largest
 difference of rates under which the observed outcome, or one before it, has more than alpha.

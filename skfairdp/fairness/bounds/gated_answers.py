@@ -1,4 +1,4 @@
-"""What may be said about the answers that a parity gate let pass."""
+"""Bounds for the answers that a parity gate let pass."""
 
 from __future__ import annotations
 

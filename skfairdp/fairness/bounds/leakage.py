@@ -1,4 +1,4 @@
-"""How much a released representation is proved to tell about the group of a person."""
+"""Upper bound on the information about a group in a released representation."""
 
 from __future__ import annotations
 

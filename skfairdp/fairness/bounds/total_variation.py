@@ -1,4 +1,4 @@
-"""How far the laws of a code differ between groups: what no predictor from codes can exceed."""
+"""Total variation distance between the codes of groups: a limit on every predictor from codes."""
 
 from __future__ import annotations
 

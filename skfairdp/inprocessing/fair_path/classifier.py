@@ -1,4 +1,4 @@
-"""One private fit, and every point of the frontier between accuracy and a gap."""
+"""Classifier with every point of the frontier between accuracy and a gap, by one private fit."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import compared_groups
 from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import Choice, Number
+from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
@@ -77,23 +78,26 @@ class FairPathClassifier(PathClassifier):
     groups_ : tuple
         All groups.
     decided_ : ndarray of float64, shape (n_groups, 2, 2)
-        Released number of records of each group, label and decision without a constraint; at
-        multiplier 1 where the sensitive features alone are protected.
+        Released number of records of each group, label and decision at `start_`; at multiplier 1
+        where the sensitive features alone are protected.
     direction_ : ndarray of float64, shape (n_groups, 2)
         What selecting a person of each group and label costs in the score s of gaps: known for
         two groups and one rate, found by dual ascent otherwise and where the sensitive features
         alone are protected.
-    changed_ : ndarray of float64, shape (2, n_rates, n_groups, 511)
-        Released prefix sums, for negative and for positive multipliers: how the successes of
+    changed_ : ndarray of float64, shape (2, n_rates, n_groups, 127)
+        Released prefix sums, for multipliers below `start_` and above it: how the successes of
         each rate change with the multiplier. Where the sensitive features alone are protected, for
         multipliers below 1 and above it, 8 each.
-    improved_ : ndarray of float64, shape (2, 511)
+    improved_ : ndarray of float64, shape (2, 127)
         The same of right decisions; without noise where features and labels are public.
+    start_ : float
+        Multiplier of the smallest gap, by a table that is used for nothing else. Every tolerance
+        is looked for from here towards 0.
     multiplier_ : float
         The point in use; the rule is ``2 eta - 1 - multiplier_ * s > 0``.
     kept_tolerance_ : float
-        Smallest tolerance that this multiplier keeps to, from released values. Above
-        `tolerance` where none does; then it has the smallest gap.
+        The gap among the training rows is at most this in nine fits of ten: `tolerance`, or a
+        larger figure where the start does not keep to it; then the start is in use.
 
     Raises
     ------
@@ -104,12 +108,13 @@ class FairPathClassifier(PathClassifier):
     Warns
     -----
     FairnessWarning
-        No point of the path keeps to the tolerance; the smallest gap is used.
+        The start does not keep to the tolerance, and is used.
 
     Notes
     -----
-    The tolerance speaks of the training rows, and holds but for the tables' noise, in nine
-    fits of ten: see ``docs/theory/fair_path.md``. `certify` bounds the gap of new rows.
+    The tolerance speaks of the training rows. Where no warning says otherwise, it holds in nine
+    fits of ten, if it was fixed before the path was looked at: see ``docs/theory/fair_path.md``.
+    `certify` bounds the gap of new rows.
     The noise of tables of counts is exact, also without `exact_noise`.
     `predict_proba` states the chance of the positive label; `predict` follows
     `decision_function`, which the tolerance adjusts.
@@ -211,6 +216,13 @@ class FairPathClassifier(PathClassifier):
                 f"The tables' exact noise is proved for multipliers from {LEAST_MULTIPLIER}; got "
                 f"{least:.3g}. Use a smaller 'path_share' or 'epsilon'."
             )
+        most = max(block.noise_std for table in plan.segments[1:] for block in table.blocks)
+        if most > LARGEST_STD:
+            raise ValueError(
+                f"'path_share' = {self.path_share!r} leaves so little of 'epsilon' for the tables "
+                f"that their noise has a standard deviation of {most:.3g} rows; at most "
+                f"{LARGEST_STD:.3g} is allowed. Use a larger 'path_share', such as 'auto'."
+            )
         super()._check_net(prepared, plan, row_shape)
         if self._of_attribute:
             refuse_other_heads(prepared.module, row_shape)
@@ -274,14 +286,16 @@ class FairPathClassifier(PathClassifier):
         chances = Chances(module, rates, n_groups)
         public = public if self._everybody_is_public else None
         tables = Tables(run.release, chances, rates, self.notion, n_groups, public)
-        self.decided_ = tables.decided()
-        if public is not None:
-            self.direction_ = tables.ascend(self.decided_, float(self.tolerance))
-            self.decided_ = tables.adjusted(self.direction_)
-        elif len(rates.names) > 1 or n_groups > 2:
-            self.direction_ = tables.ascend(self.decided_, float(self.tolerance))
+        unconstrained = tables.first()
+        if public is not None or len(rates.names) > 1 or n_groups > 2:
+            self.direction_ = tables.ascend(unconstrained, float(self.tolerance))
         else:
-            self.direction_ = rates.direction(self.decided_.sum(axis=2))
-        self.changed_, self.improved_ = tables.along(self.direction_)
+            self.direction_ = rates.direction(unconstrained.sum(axis=2))
+        self.start_ = tables.start(self.direction_, unconstrained)
+        # From here on with noise that neither direction nor start has seen.
+        multipliers = tables.multipliers(self.start_)
+        middle = float(multipliers[len(multipliers) // 2])
+        self.decided_ = tables.decided(self.direction_, middle)
+        self.changed_, self.improved_ = tables.along(self.direction_, multipliers)
         self._stand_at(self._path_of(run.plan))
         del self._n_groups  # `groups_` tells it from here on

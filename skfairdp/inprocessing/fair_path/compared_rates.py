@@ -42,6 +42,12 @@ class Rates:
         """
         return np.maximum(self.trials @ sizes.T, 1.0)
 
+    def levels_of(self, decided: Floats) -> Floats:
+        """Rates (n_rates, n_groups) in a table (n_groups, 2, 2) by group, label and decision."""
+        sizes = decided.sum(axis=2)
+        successes = self.selected @ decided[:, :, 1].T + self.offset @ sizes.T
+        return np.asarray(successes / self.trials_of(sizes))
+
     def direction(self, sizes: Floats) -> Floats:
         """What selecting a record of each (group, label) costs, for two groups and one rate."""
         first, second = self.trials_of(sizes)[0]

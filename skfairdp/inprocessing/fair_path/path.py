@@ -1,31 +1,58 @@
-"""Every point of the frontier, from tables of counts."""
+"""Points of the frontier between accuracy and a gap, from released tables of counts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.rates.constraints import Floats
 
 Codes = NDArray[np.int64]
 
-# Fixed beforehand: edges from training quantiles would tell something about rows. They are
-# uniform in t = multiplier / (1 + |multiplier|), and symmetric, with 0 in the middle.
-SIDE = 511
-_T = np.arange(-SIDE, SIDE + 1) / (SIDE + 1.0)
+# Where a path may start, fixed beforehand: edges from training quantiles would tell about rows.
+# They are uniform in t = multiplier / (1 + |multiplier|), with 0 in the middle.
+_PLACES = 511
+_T = np.arange(-_PLACES, _PLACES + 1) / (_PLACES + 1.0)
 MULTIPLIERS: Floats = _T / (1.0 - np.abs(_T))
+# The table that finds the start is coarse, as noise on a prefix sum grows with their number: every
+# 16th multiplier, 0 among them.
+_STRIDE = 16
+COARSE: Floats = MULTIPLIERS[_PLACES % _STRIDE :: _STRIDE]
+# Multipliers of a path on either side of its middle.
+SIDE = 127
 # Where groups alone are private a direction is as long as it should be, and 1 is in the middle.
 # Groups may be small there: less noise, and coarser.
 AROUND_ONE: Floats = np.concatenate([np.arange(8) / 8.0, 9.0 / np.arange(9.0, 0.0, -1.0)])
-# A point is taken where its gap keeps to the tolerance with this many standard errors to spare:
-# 90 % of a Gaussian.
-MARGIN = 1.2815515655446004
+# Chance that a gap is above the tolerance that is said to be kept; a fifth of it is for what
+# standard errors leave out, which are of first order in the noise over a group's size.
+ERROR = 0.1
+# A point is passed where its gap keeps to the tolerance with this many standard errors to spare.
+# Enough for one point that is fixed before its noise is drawn, and for no other: the walk starts
+# where another release says.
+MARGIN = float(ndtri(1.0 - 0.8 * ERROR))
+
+
+def around(start: float) -> Floats:
+    """Multipliers of a path that starts in the middle, ascending, with 0 at one end.
+
+    Result (2 * SIDE + 1,): uniform on each side in t = multiplier / (1 + |multiplier|). For a start
+    of 0 it is in the middle.
+    """
+    if start < 0.0:
+        return 0.0 - around(-start)[::-1]
+    middle, steps = start / (1.0 + start), np.arange(1, SIDE + 1) / (SIDE + 1.0)
+    below = middle * np.arange(SIDE) / SIDE if start > 0.0 else -steps[::-1]
+    t = np.concatenate([below, [middle], middle + (1.0 - middle) * steps])
+    multipliers = t / (1.0 - np.abs(t))
+    multipliers[SIDE] = start
+    return np.asarray(multipliers)
 
 
 def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
@@ -37,7 +64,7 @@ def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
     return scores[:, 0] - multiplier * scores[:, 1]
 
 
-def flips(scores: Floats, multipliers: Floats = MULTIPLIERS) -> tuple[Codes, Codes]:
+def flips(scores: Floats, multipliers: Floats) -> tuple[Codes, Codes]:
     """Where on the path each row's decision changes, and how.
 
     With rising multiplier a row of ``s > 0`` is selected until some edge, another one from some
@@ -67,15 +94,18 @@ def flips(scores: Floats, multipliers: Floats = MULTIPLIERS) -> tuple[Codes, Cod
 class ReleasedPath:
     """Estimates at every multiplier; functions of released values alone.
 
-    `rates`: what is compared. `decided` (n_groups, 2, 2): released records of each (group, label,
-    decision) at the multiplier in the middle. `changed` (2, n_rates, n_groups, side): released
-    prefix sums of how successes change along each side, see `flips`. `improved` (2, side): the same
-    of right decisions. `decided_std`: standard deviation of the noise of each entry of `decided`.
-    `changed_stds`, `improved_stds` (side,): those of each prefix sum. `shared`: part of the noise
-    that is taken off each group, all together being known.
+    `rates`: what is compared. `multipliers` (2 * side + 1,): the points, ascending. `decided`
+    (n_groups, 2, 2): released records of each (group, label, decision) at the multiplier in the
+    middle. `changed` (2, n_rates, n_groups, side): released prefix sums of how successes change
+    along each side, see `flips`. `improved` (2, side): the same of right decisions. `decided_std`:
+    standard deviation of the noise of each entry of `decided`. `changed_stds`, `improved_stds`
+    (side,): those of each prefix sum. `shared`: part of the noise that is taken off each group, all
+    together being known. `start`: position in `multipliers` where a walk begins; must not depend
+    on the noise of these tables.
     """
 
     rates: Rates
+    multipliers: Floats
     decided: Floats
     changed: Floats
     improved: Floats
@@ -83,11 +113,7 @@ class ReleasedPath:
     changed_stds: Floats
     improved_stds: Floats
     shared: float = 0.0
-
-    @property
-    def multipliers(self) -> Floats:
-        """The points, ascending."""
-        return MULTIPLIERS if self.changed.shape[-1] == SIDE else AROUND_ONE
+    start: int = field(kw_only=True)
 
     @property
     def sizes(self) -> Floats:
@@ -160,32 +186,47 @@ class ReleasedPath:
     def _total(self) -> float:
         return max(float(self.decided.sum()), 1.0)
 
+    @property
+    def gap_bounds(self) -> Floats:
+        """Upper bounds on the gaps of all points together, with an error of `ERROR`.
+
+        A union over points, pairs, rates and signs, so that a choice after a look is covered.
+        """
+        gaps, stds = self.differences
+        margin = -float(ndtri(0.8 * ERROR / (2.0 * gaps.size)))
+        return np.asarray((np.abs(gaps) + margin * stds).max(axis=0))
+
     def points(self) -> tuple[NDArray[np.int64], Floats]:
-        """Points from the smallest gap to no constraint, and the tolerance that each one keeps.
+        """Points from the start to no constraint, and the tolerance with which each is reached.
 
         Result `points`: positions in `multipliers`. `tolerances`: largest |gap| and `MARGIN`
         standard errors on the way to each point; ascending.
         """
-        start = int(np.argmin(self.gaps))
         free = int(np.searchsorted(self.multipliers, 0.0))
-        step = 1 if start <= free else -1
-        points = np.arange(start, free + step, step)
+        step = 1 if self.start <= free else -1
+        points = np.arange(self.start, free + step, step)
         gaps, stds = self.differences
         reach = (np.abs(gaps) + MARGIN * stds).max(axis=0)[points]
         return points, np.maximum.accumulate(reach)
 
     def choose(self, tolerance: float) -> tuple[int, float]:
-        """Choose the point next to no constraint that keeps to a tolerance.
+        """Walk from the start towards no constraint, as far as a tolerance is kept.
 
-        Result `point`: position in `multipliers`; that of the smallest gap where none keeps to
-        it. `kept`: smallest tolerance that this point keeps to.
+        For a tolerance that was fixed before these tables were released the gap at `point` is above
+        `kept` with a chance of at most `ERROR`: see ``docs/theory/fair_path.md``.
+
+        Result `point`: position in `multipliers`; the start where it does not keep to the
+        tolerance. `kept`: the tolerance; where the start does not keep to it, what the start
+        keeps to.
         """
         points, tolerances = self.points()
-        place = max(int(np.searchsorted(tolerances, tolerance, side="right")) - 1, 0)
-        return int(points[place]), float(tolerances[place])
+        passed = int(np.searchsorted(tolerances, tolerance, side="right"))
+        if passed == 0:
+            return int(points[0]), float(tolerances[0])
+        return int(points[passed - 1]), float(tolerance)
 
     def frame(self, groups: tuple) -> pd.DataFrame:
-        """Lay out the points between the smallest gap and no constraint."""
+        """Lay out the points between the start and no constraint."""
         points, tolerances = self.points()
         levels = {
             f"rate of {group}{name and f' ({name})'}": self.levels[r, g, points]
@@ -197,11 +238,23 @@ class ReleasedPath:
             "multiplier": self.multipliers[points],
             "gap": self.gaps[points],
             "gap_std": self.gap_stds[points],
+            "gap_bound": self.gap_bounds[points],
             **levels,
             "accuracy": self.accuracies[points],
             "accuracy_std": self.accuracy_stds[points],
         }
         return pd.DataFrame(columns)
+
+
+def start_of(path: ReleasedPath) -> float:
+    """Find the multiplier of `MULTIPLIERS` where gaps are smallest; of equal ones the next to 0.
+
+    `path`: of tables that are used for nothing else. Gaps between its points are interpolated.
+    """
+    places = np.arange(len(MULTIPLIERS))
+    known = np.searchsorted(MULTIPLIERS, path.multipliers)
+    gaps = np.abs([np.interp(places, known, gap) for gap in path.differences[0]]).max(axis=0)
+    return float(MULTIPLIERS[np.lexsort((np.abs(MULTIPLIERS), gaps))[0]])
 
 
 def _along(sums: Floats) -> Floats:

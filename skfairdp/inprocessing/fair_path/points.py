@@ -1,4 +1,4 @@
-"""What a fitted path answers: any tolerance, at no further cost."""
+"""Methods of a fitted path: any tolerance, at no further cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.figures import significant_up
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.display import FairPathDisplay
-from skfairdp.inprocessing.fair_path.path import ReleasedPath, decisions
+from skfairdp.inprocessing.fair_path.path import AROUND_ONE, ReleasedPath, around, decisions
 from skfairdp.inprocessing.fair_path.tables import planned
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.rates.constraints import Floats
@@ -38,7 +38,8 @@ OPEN = Number(0.0, 1.0, low_open=True, high_open=True)
 class PathClassifier(GradientClassifier):
     """Template of a classifier that stands on a released path.
 
-    A mechanism trains the net, and sets `decided_`, `direction_`, `changed_` and `improved_`.
+    A mechanism trains the net, and sets `decided_`, `direction_`, `start_`, `changed_` and
+    `improved_`.
     """
 
     _multiclass = False
@@ -49,6 +50,7 @@ class PathClassifier(GradientClassifier):
     direction_: Floats = field(init=False)
     changed_: Floats = field(init=False)
     improved_: Floats = field(init=False)
+    start_: float = field(init=False)
     multiplier_: float = field(init=False)
     kept_tolerance_: float = field(init=False)
 
@@ -65,8 +67,19 @@ class PathClassifier(GradientClassifier):
         # Where nothing is paid for accuracy, all groups together are known.
         shared = 0.0 if "accuracy" in stds else 1.0 / len(self.decided_)
         of_decided = stds.get("adjusted decisions", stds["decisions"])
-        tables = self.decided_, self.changed_, self.improved_
-        return ReleasedPath(self._rates, *tables, of_decided, of_path, of_accuracy, shared)
+        multipliers = around(self.start_) if "accuracy" in stds else AROUND_ONE
+        return ReleasedPath(
+            self._rates,
+            multipliers,
+            self.decided_,
+            self.changed_,
+            self.improved_,
+            of_decided,
+            of_path,
+            of_accuracy,
+            shared,
+            start=int(np.searchsorted(multipliers, self.start_)),
+        )
 
     def _stand_at(self, path: ReleasedPath) -> None:
         point, kept = path.choose(self.tolerance)
@@ -75,10 +88,10 @@ class PathClassifier(GradientClassifier):
             figure = significant_up(kept, 3)
             reached = f"a tolerance of {figure}" if kept < 1.0 else "no tolerance below 1"
             warn_user(
-                f"No point of the path keeps to 'tolerance' = {self.tolerance:g}: the smallest gap "
-                f"is estimated as {path.gaps[point]:.3g}, with a standard error of "
-                f"{path.gap_stds[point]:.2g}, and is used. It keeps to {reached}; more rows, a "
-                "larger 'epsilon' or 'path_share' help.",
+                f"The path does not keep to 'tolerance' = {self.tolerance:g}: where it starts, the "
+                f"gap is estimated as {path.gaps[point]:.3g}, with a standard error of "
+                f"{path.gap_stds[point]:.2g}. This point is used. It keeps to {reached}; more "
+                "rows, a larger 'epsilon' or 'path_share' help.",
                 FairnessWarning,
             )
 
@@ -88,7 +101,8 @@ class PathClassifier(GradientClassifier):
         Parameters
         ----------
         tolerance : float
-            Largest difference of rates among the training rows, in (0, 1).
+            Largest difference of rates among the training rows, in (0, 1). It is kept in nine fits
+            of ten if it was fixed before the path was looked at.
 
         Returns
         -------
@@ -118,7 +132,7 @@ class PathClassifier(GradientClassifier):
         return other
 
     def path(self) -> pd.DataFrame:
-        """List the points of the path, from the smallest gap to no constraint.
+        """List the points of the path, from its start to no constraint.
 
         Returns
         -------
@@ -126,7 +140,8 @@ class PathClassifier(GradientClassifier):
             A row a point: the smallest tolerance that `at` answers with it, its multiplier, the
             estimated gap, rate of each group and accuracy, and their standard errors
             (``gap_std``, ``accuracy_std``), which are those of the released table's noise: all
-            are about the training rows.
+            are about the training rows. In nine fits of ten no gap is above its ``gap_bound``, at
+            all points together: a point that is chosen after a look at this table has it as bound.
         """
         check_is_fitted(self)
         assert self.groups_ is not None

@@ -1,4 +1,4 @@
-"""Scores of the optimal fair classifier: what a net learns for it, and what it decides by.
+"""Scores of the optimal fair classifier: the loss that a net learns, and the rule of decision.
 
 The rule is ``2 eta(x) - 1 - multiplier * s(x) > 0`` with
 

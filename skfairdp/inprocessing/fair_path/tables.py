@@ -1,4 +1,4 @@
-"""The tables of a fair path: what they cost, what a record adds to each, and the direction."""
+"""Tables of a fair path: their plan, the entries of each record, the direction and the start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
-from skfairdp.inprocessing.fair_path.path import AROUND_ONE, MULTIPLIERS, SIDE, Codes, flips
+from skfairdp.inprocessing.fair_path.path import (
+    AROUND_ONE,
+    COARSE,
+    SIDE,
+    Codes,
+    ReleasedPath,
+    around,
+    decisions,
+    flips,
+    start_of,
+)
 from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
 from skfairdp.inprocessing.rates.training import Lagrangian, ScaledAscent
 from skfairdp.privacy.mechanisms.prefix_sums import prefix_norm
@@ -27,8 +37,21 @@ if TYPE_CHECKING:
 Signed = tuple[Codes, Codes]
 
 # How the tables share what they get, with a known direction and with one to be found.
-_SHARES = {"decisions": 0.3, "path": 0.6, "accuracy": 0.1}
-_WITH_ASCENT = {"decisions": 0.2, "ascent": 0.3, "path": 0.4, "accuracy": 0.1}
+_SHARES = {
+    "first decisions": 0.08,
+    "start": 0.12,
+    "decisions": 0.25,
+    "path": 0.47,
+    "accuracy": 0.08,
+}
+_WITH_ASCENT = {
+    "first decisions": 0.07,
+    "ascent": 0.27,
+    "start": 0.1,
+    "decisions": 0.15,
+    "path": 0.33,
+    "accuracy": 0.08,
+}
 # Where features and labels are public, so are right decisions, and what the scores expect.
 _IN_PUBLIC = {"decisions": 0.2, "adjusted decisions": 0.5, "path": 0.3}
 _ASCENT_STEPS = 32
@@ -43,10 +66,11 @@ def plan_tables(
     """
     segments = []
     side = len(AROUND_ONE) // 2 if public else SIDE
+    lengths = {"path": side, "accuracy": side, "start": len(COARSE) // 2}
     shares = _IN_PUBLIC if public else _WITH_ASCENT if ascent else _SHARES
     for name, share in shares.items():
         steps = _ASCENT_STEPS if name == "ascent" else 1
-        norm = prefix_norm(side if name in ("path", "accuracy") else 1)
+        norm = prefix_norm(lengths.get(name, 1))
         noise = multiplier * math.sqrt(steps / share) * norm
         failure = GRID_FAILURE if noise > 0.0 else 0.0
         segments.append(sizes.whole((name, norm, noise), steps=steps, failure=failure))
@@ -87,13 +111,18 @@ class Tables:
             self._known = self.public.outputs(self.chances).cpu().numpy()
             self._labels = self.public.labels.long().cpu().numpy()
 
-    def decided(self) -> Floats:
-        """Release how many of each (group, label) are selected without a constraint, or not."""
-        return self._count("decisions", np.zeros((self.n_groups, 2)))
+    def first(self) -> Floats:
+        """Release how many of each (group, label) are selected without a constraint, or not.
 
-    def adjusted(self, direction: Floats) -> Floats:
-        """Release the same at the multiplier 1 of a direction."""
-        return self._count("adjusted decisions", direction)
+        The direction and the start follow from it; gaps are estimated by other tables.
+        """
+        name = "first decisions" if self.public is None else "decisions"
+        return self._count(name, np.zeros((self.n_groups, 2)))
+
+    def decided(self, direction: Floats, middle: float) -> Floats:
+        """Release the same at a multiplier of a direction, with noise of its own."""
+        name = "decisions" if self.public is None else "adjusted decisions"
+        return self._count(name, direction, middle)
 
     def ascend(self, decided: Floats, tolerance: float) -> Floats:
         """Find the direction in which gaps fall at the least cost: by multipliers of the gaps.
@@ -128,12 +157,38 @@ class Tables:
             lagrangian.observe(look(costs[-1]) / n)
         return np.asarray(np.mean(costs[_ASCENT_STEPS // 2 :], axis=0))
 
-    def along(self, direction: Floats) -> tuple[Floats, Floats]:
+    def start(self, direction: Floats, first: Floats) -> float:
+        """Find the multiplier of the smallest gap, apart from the tables that say how far to walk.
+
+        It is read off a coarse path of its own; where features and labels are public, off what
+        the scores expect.
+
+        `first`: as `first` released it.
+        """
+        if self.public is not None:
+            look = self._expected(first)
+            levels = [self.rates.levels_of(look(m * direction)) for m in AROUND_ONE]
+            return float(AROUND_ONE[np.argmin([np.ptp(level, axis=1).max() for level in levels])])
+        changed, _ = self._along(direction, COARSE, "start")
+        side = changed.shape[-1]
+        # Standard errors are not asked for.
+        tables, stds = (first, changed, np.zeros((2, side))), (0.0, *np.zeros((2, side)))
+        return start_of(ReleasedPath(self.rates, COARSE, *tables, *stds, start=side))
+
+    def multipliers(self, start: float) -> Floats:
+        """Points of the path, ascending; decisions are counted in the middle."""
+        return around(start) if self.public is None else AROUND_ONE
+
+    def along(self, direction: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
         """Release how successes and right decisions change along the path of a direction."""
+        return self._along(direction, multipliers, "path", "accuracy")
+
+    def _along(
+        self, direction: Floats, multipliers: Floats, name: str, of_accuracy: str | None = None
+    ) -> tuple[Floats, Floats]:
         weights = self.rates.selected.sum(axis=0)
         rate_of = np.abs(self.rates.selected).argmax(axis=0)
         found: list[tuple[Floats, Signed]] = []
-        multipliers = MULTIPLIERS if self._labels is None else AROUND_ONE
         of_side = len(multipliers) // 2
 
         def flipped(told: Floats) -> Signed:
@@ -153,8 +208,10 @@ class Tables:
             places, changes = flipped(told)
             return places, changes * (2 * labels - 1)
 
-        changed = self._table("path", successes, (2, len(self.rates.names), self.n_groups, of_side))
-        return changed, self._table("accuracy", right, (2, 1, of_side))[:, 0]
+        changed = self._table(name, successes, (2, len(self.rates.names), self.n_groups, of_side))
+        if of_accuracy is None:
+            return changed, np.zeros((2, of_side))
+        return changed, self._table(of_accuracy, right, (2, 1, of_side))[:, 0]
 
     def _frozen(self, rows: Rows) -> Floats:
         """Chances of the rows, which stay as they are: kept, here alone, of rows in memory."""
@@ -164,11 +221,12 @@ class Tables:
             self._known = outputs_by_row(self.chances, rows.X).cpu().numpy()
         return self._known
 
-    def _count(self, name: str, costs: Floats) -> Floats:
-        """Release who of each (group, label) is selected at some costs."""
+    def _count(self, name: str, direction: Floats, multiplier: float = 1.0) -> Floats:
+        """Release who of each (group, label) is selected at a multiplier of a direction."""
 
         def entries(told: Floats, groups: Codes, labels: Codes) -> Signed:
-            selected = told[:, 0] > weighted(costs, told)
+            scores = np.column_stack([told[:, 0], weighted(direction, told)])
+            selected = decisions(scores, multiplier) > 0.0
             return (labels * 2 + selected) * self.n_groups + groups, np.ones_like(labels)
 
         return self._table(name, entries, (2, 2, self.n_groups, 1))[..., 0].transpose(2, 0, 1)

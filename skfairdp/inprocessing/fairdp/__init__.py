@@ -1,1 +1,1 @@
-"""FairDP: groups that pull equally, under noise, with a bounded head."""
+"""FairDP: equally weighted per-group clipped gradients, Gaussian noise, bounded last layer."""

@@ -1,4 +1,4 @@
-"""What FairDP checks: its head before training, and a gap that is bought while it lasts."""
+"""Checks of FairDP: its head before training, and a gap bought during training."""
 
 from __future__ import annotations
 

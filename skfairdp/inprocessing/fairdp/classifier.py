@@ -1,4 +1,4 @@
-"""FairDP: groups that pull equally, under noise, with a bounded head."""
+"""FairDP: equally weighted per-group clipped gradients, Gaussian noise, bounded last layer."""
 
 from __future__ import annotations
 
@@ -69,9 +69,10 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         has no effect: sizes and adjacency then come from the rows.
     stop_tolerance : float or None, default=None
         Target of the gap on the training rows: a noisy (group x label x prediction)
-        table is bought every `check_every` epochs, training ends when the gap passes
-        the target, and the last model within it is kept. The privacy printed is
-        that of all planned steps and tables.
+        table is bought every `check_every` epochs, training ends when the noisy gap passes
+        the target, and the last model whose noisy gap is within it is kept. That model was
+        chosen among noisy gaps, so no bound on its true gap follows: certify it. The privacy
+        printed is that of all planned steps and tables.
     stop_notion : str, default="demographic_parity"
         Which gap is watched.
     check_every : int, default=5

@@ -1,4 +1,4 @@
-"""What a record contributes to rates: softly to the gradient, firmly to the histogram."""
+"""Contribution of a record to rates: smooth in the gradient, exact in the histogram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan costs: events, accountants, calibration."""
+"""Cost of a plan: events, accountants, calibration."""
 
 import lazy_loader
 

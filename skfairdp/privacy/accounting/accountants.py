@@ -1,8 +1,9 @@
-"""The cost of one dp_accounting event: which accountant answers.
+"""Cost of one dp_accounting event, by the accountant that the table names.
 
 Privacy loss distributions come first, with their rounding charged; dp_accounting's Renyi
-divergences answer where those refuse. Here alone, delta is reduced by the probability with
-which a release is not what its event says.
+divergences answer where those refuse. Both take what `skfairdp.privacy.accounting.table` lists,
+and nothing else. Here alone, delta is reduced by the probability with which a release is not what
+its event says.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.dp_event import DpEvent
 from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
@@ -26,12 +27,11 @@ from skfairdp.figures import significant_up
 from skfairdp.parameters import CHANCE, check_arguments
 from skfairdp.privacy.accounting.directions import both_directions, loss_epsilon
 from skfairdp.privacy.accounting.events import (
-    FailureDpEvent,
     canonical,
     parts_of,
-    rewritten,
     without_failures,
 )
+from skfairdp.privacy.accounting.table import entry_of, kind_of, renyi_form
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
 
@@ -107,6 +107,7 @@ def _merged(event: DpEvent) -> DpEvent:
 @lru_cache(maxsize=4096)
 def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
     relation = accounted(adjacency)
+    assert relation is not None  # refused before
     if any(isinstance(part, dp_event.NonPrivateDpEvent) for part, _ in parts_of(event)):
         return math.inf, "PLD"
     event, failure = without_failures(event)
@@ -115,19 +116,33 @@ def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
         return math.inf, "PLD"
     cost = loss_epsilon(event, delta, adjacency)
     if cost is not None and math.isfinite(cost):
-        return cost, "PLD"
+        return float(cost), "PLD"
     # Refused, or delta does not cover the tails that are cut off.
-    rdp = RdpAccountant(neighboring_relation=relation)
-    charged = renyi_form(both_directions(event, adjacency))
-    if rdp.supports(charged):
+    charged = renyi_form(both_directions(event, adjacency), relation)
+    if charged is not None:
+        rdp = RdpAccountant(neighboring_relation=relation)
         with _quiet():
             return float(rdp.compose(charged).get_epsilon(delta)), "RDP"
     if cost is not None:
         return cost, "PLD"
     raise ValueError(
-        f"no accountant of dp_accounting takes {type(event).__name__} under "
-        f"adjacency={adjacency!r}: compose supported events, or state another relation"
+        f"no accountant takes {_refused(event, relation)} under adjacency={adjacency!r}: compose "
+        "events of the table in docs/theory/accounting.md, or state another relation"
     )
+
+
+def _refused(event: DpEvent, relation: NeighboringRelation) -> str:
+    """Names of the releases for which the accountants have no common answer."""
+    by_losses, by_divergences = [], []
+    for part, _ in parts_of(event):
+        inside = part.event if isinstance(part, dp_event.RepeatAndSelectDpEvent) else part
+        entry, name = (
+            entry_of(part, relation),
+            " of ".join(part.__name__ for part in kind_of(inside)),
+        )
+        by_losses += [name] if entry.losses is None else []
+        by_divergences += [name] if renyi_form(part, relation) is None else []
+    return " with ".join(sorted({*by_losses, *by_divergences}))
 
 
 def renyi_divergences(
@@ -145,10 +160,12 @@ def renyi_divergences(
 def _divergences(
     event: DpEvent, orders: tuple[float, ...], adjacency: str
 ) -> NDArray[np.float64] | None:
-    accountant = RdpAccountant(list(orders), neighboring_relation=accounted(adjacency))
-    charged = renyi_form(both_directions(event, adjacency))
-    if not accountant.supports(charged):
+    relation = accounted(adjacency)
+    assert relation is not None  # refused before
+    charged = renyi_form(both_directions(event, adjacency), relation)
+    if charged is None:
         return None
+    accountant = RdpAccountant(list(orders), neighboring_relation=relation)
     with _quiet():
         found = np.array(accountant.compose(charged).rdp, dtype=np.float64)
     found.setflags(write=False)
@@ -165,27 +182,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
-
-
-def renyi_form(event: DpEvent) -> DpEvent:
-    """Rewrite an event so that the accountant of Renyi divergences takes it.
-
-    Failures cost no divergence: delta covers them. And that accountant has no discrete Laplace
-    noise. Whatever is pure at epsilon has a divergence of at most ``order * epsilon**2 / 2``, and
-    of at most epsilon: the first is charged up to epsilon = 0.2, beyond which it wastes more at
-    the orders that count. So the result costs at least as much, failures apart.
-    """
-    return rewritten(event, _renyi_part)
-
-
-def _renyi_part(event: DpEvent) -> DpEvent:
-    match event:
-        case FailureDpEvent():
-            return dp_event.NoOpDpEvent()
-        case dp_event.DiscreteLaplaceDpEvent(noise_parameter=rate, sensitivity=sensitivity):
-            pure = float(rate) * int(sensitivity)
-            if pure <= 0.2:
-                return dp_event.ZCDpEvent(rho=pure**2 / 2)
-            return dp_event.ZCDpEvent(rho=0.0, xi=pure)
-        case _:
-            return event

@@ -1,4 +1,4 @@
-"""What an event does to two neighbouring data sets, relation by relation.
+"""Losses of an event in both directions between two neighbouring data sets.
 
 Adding, removing or blanking a record is one direction of every release: the record leaves
 all of them or joins all of them, and the costlier counts. A changed attribute leaves one cell and
@@ -15,15 +15,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
-from dp_accounting.pld import PLDAccountant
-from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
 from skfairdp.privacy.accounting.composition import composed_epsilon
 from skfairdp.privacy.accounting.events import parts_of, rewritten
-from skfairdp.privacy.accounting.loss_distributions import Losses, from_curve, gaussian, two_points
+from skfairdp.privacy.accounting.table import entry_of
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
 # Of delta, what the tails of all releases together may take; no tail is smaller than this.
@@ -39,22 +36,21 @@ SHARE_OF_DEVIATION = 0.11
 STEP_POINTS = 60_000
 TOTAL_POINTS = 500_000
 
-Pair = tuple[Losses, Losses]
-
 
 def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
     """Epsilon by privacy loss distributions, None where they have no answer.
 
     It is infinite where delta does not cover the tails that are cut off.
     """
-    parts = _gathered(event)
+    relation = accounted(adjacency)
+    assert relation is not None  # refused before
+    parts = [(part, count, entry_of(part, relation).losses) for part, count in _gathered(event)]
+    if any(makes is None for *_, makes in parts):
+        return None
     interval = grid_interval(both_directions(event, adjacency))
-    tail = max(TAILS * delta / max(sum(count for _, count in parts), 1), SMALLEST)
+    tail = max(TAILS * delta / max(sum(count for _, count, _ in parts), 1), SMALLEST)
     while True:
-        pairs = [(_pair(part, adjacency, interval, tail), count) for part, count in parts]
-        known = [(pair, count) for pair, count in pairs if pair is not None]
-        if len(known) < len(pairs):
-            return None
+        known = [(makes(part, interval, tail), count) for part, count, makes in parts if makes]
         if not known:
             return 0.0
         leaving, joining = ([(pair[way], count) for pair, count in known] for way in (0, 1))
@@ -93,58 +89,6 @@ def _gathered(event: DpEvent) -> list[tuple[DpEvent, int]]:
     if precision > 0.0:
         others.append((dp_event.GaussianDpEvent(precision**-0.5), 1))
     return others
-
-
-def _pair(event: DpEvent, adjacency: str, interval: float, tail: float) -> Pair | None:
-    """Losses of a record that leaves and of one that joins; the same object if alike."""
-    replaced = accounted(adjacency) is NeighboringRelation.REPLACE_ONE
-    match event:
-        case dp_event.GaussianDpEvent(noise_multiplier=sigma):
-            return gaussian(1.0, sigma / 2.0 if replaced else sigma, interval, tail)
-        case dp_event.PoissonSampledDpEvent(
-            sampling_probability=rate, event=dp_event.GaussianDpEvent(noise_multiplier=sigma)
-        ):
-            if replaced:
-                return _replaced(rate, sigma, interval, tail)
-            return gaussian(rate, sigma, interval, tail)
-        case dp_event.DiscreteLaplaceDpEvent(noise_parameter=rate, sensitivity=1) if not replaced:
-            return _both(two_points(rate, interval))
-        case dp_event.LaplaceDpEvent(noise_multiplier=scale) if not replaced:
-            size = 1.0 / scale
-            spent = lambda epsilon: -np.expm1(np.minimum(epsilon - size, 0.0) / 2.0)  # noqa: E731
-            return _both(from_curve(spent, size, interval, 16.0))
-        case _:
-            return _of_the_library(event, adjacency, interval)
-
-
-def _both(losses: Losses) -> Pair:
-    return losses, losses
-
-
-def _replaced(rate: float, sigma: float, interval: float, tail: float) -> Pair:
-    """One record takes the other's place: N(1, sigma**2) and N(-1, sigma**2), each sampled."""
-    loss = GaussianPrivacyLoss(
-        sigma,
-        sampling_prob=rate,
-        adjacency_type=AdjacencyType.REPLACE,
-        log_mass_truncation_bound=math.log(tail),
-    )
-    top = loss.connect_dots_bounds().epsilon_upper
-    assert top is not None
-    return _both(from_curve(loss.get_delta_for_epsilon, top, interval, 16.0))
-
-
-def _of_the_library(event: DpEvent, adjacency: str, interval: float) -> Pair | None:
-    """What dp_accounting knows about one release: the larger delta of the two directions."""
-    accountant = PLDAccountant(accounted(adjacency), interval)
-    if not accountant.supports(event):
-        return None
-    curve = accountant.compose(event).get_delta
-    top, floor = interval, curve(math.inf)
-    while curve(top) > floor and top < 1e6 * interval:
-        top *= 2.0
-    spent = lambda epsilon: np.asarray(curve(epsilon), dtype=np.float64)  # noqa: E731
-    return _both(from_curve(spent, top, interval, top / interval))
 
 
 def grid_interval(event: DpEvent) -> float:

@@ -10,8 +10,11 @@ from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.documentation import completed_by
+from skfairdp.parameters import COUNT, NOT_NEGATIVE, SHARE, Number
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import NEIGHBOURS
+
+_COUNT = Number(0, integer=True)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -116,6 +119,8 @@ def canonical(event: DpEvent) -> DpEvent:
     a Poisson batch become one query, and queries without cost or without noise are
     named as such.
     """
+    if type(event).__module__ not in (dp_event.__name__, __name__):
+        return event  # a subclass may release something else than its parent
     match event:
         case dp_event.GaussianDpEvent(noise_multiplier=sigma):
             return _noisy(sigma, dp_event.GaussianDpEvent)
@@ -134,6 +139,7 @@ def canonical(event: DpEvent) -> DpEvent:
                 )
             return FailureDpEvent(float(probability)) if probability else dp_event.NoOpDpEvent()
         case dp_event.SelfComposedDpEvent(event=inner, count=count):
+            _check_fields(event, count=_COUNT)
             inner = canonical(inner)
             if count == 0 or isinstance(inner, dp_event.NoOpDpEvent):
                 return dp_event.NoOpDpEvent()
@@ -145,6 +151,38 @@ def canonical(event: DpEvent) -> DpEvent:
             return kept[0] if len(kept) == 1 else dp_event.ComposedDpEvent(kept)
         case dp_event.PoissonSampledDpEvent(sampling_probability=rate, event=inner):
             return _sampled(float(rate), canonical(inner))
+        case dp_event.SampledWithoutReplacementDpEvent(
+            source_dataset_size=size, sample_size=drawn, event=inner
+        ):
+            _check_fields(event, source_dataset_size=COUNT)
+            _check_fields(event, sample_size=Number(0, float(size), integer=True))
+            inner = _merged_gaussians(canonical(inner))
+            if drawn == 0 or inner in (dp_event.NoOpDpEvent(), dp_event.NonPrivateDpEvent()):
+                return inner if drawn else dp_event.NoOpDpEvent()
+            return dp_event.SampledWithoutReplacementDpEvent(int(size), int(drawn), inner)
+        case dp_event.RandomizedResponseDpEvent(noise_parameter=share, num_buckets=answers):
+            _check_fields(event, noise_parameter=SHARE, num_buckets=COUNT)
+            if answers == 1 or share == 1.0:
+                return dp_event.NoOpDpEvent()
+            if share == 0.0:
+                return dp_event.NonPrivateDpEvent()
+            return dp_event.RandomizedResponseDpEvent(float(share), int(answers))
+        case dp_event.MixtureOfGaussiansDpEvent():
+            return _mixture(event)
+        case dp_event.TruncatedSubsampledGaussianDpEvent():
+            return _truncated(event)
+        case dp_event.SingleEpochTreeAggregationDpEvent(noise_multiplier=sigma):
+            _check_fields(event, noise_multiplier=NOT_NEGATIVE)
+            return event if sigma else dp_event.NonPrivateDpEvent()
+        case dp_event.ZCDpEvent():
+            _check_fields(event, rho=NOT_NEGATIVE, xi=NOT_NEGATIVE)
+            return event
+        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
+            _check_fields(event, mean=Number(1.0), shape=Number(0.0, finite=False))
+            inner = canonical(inner)
+            if any(isinstance(part, dp_event.NonPrivateDpEvent) for part, _ in parts_of(inner)):
+                return dp_event.NonPrivateDpEvent()
+            return dp_event.RepeatAndSelectDpEvent(inner, mean, shape)
         case _:
             return event
 
@@ -209,11 +247,62 @@ def _sampled(rate: float, inner: DpEvent) -> DpEvent:
         return dp_event.NoOpDpEvent()
     if rate == 1.0 or isinstance(inner, dp_event.NonPrivateDpEvent):
         return inner
+    return dp_event.PoissonSampledDpEvent(rate, _merged_gaussians(inner))
+
+
+def _merged_gaussians(inner: DpEvent) -> DpEvent:
+    """One query in place of Gaussian queries on one batch; anything else as it is."""
     parts = list(parts_of(inner))
-    if all(isinstance(part, dp_event.GaussianDpEvent) for part, _ in parts):
+    if all(type(part) is dp_event.GaussianDpEvent for part, _ in parts):
         precision = sum(count * part.noise_multiplier**-2 for part, count in parts)
-        inner = dp_event.GaussianDpEvent(precision**-0.5)
-    return dp_event.PoissonSampledDpEvent(rate, inner)
+        return dp_event.GaussianDpEvent(precision**-0.5)
+    return inner
+
+
+def _mixture(event: dp_event.MixtureOfGaussiansDpEvent) -> DpEvent:
+    moved = tuple(float(number) for number in event.sensitivities)
+    shares = tuple(float(number) for number in event.sampling_probs)
+    _check_fields(event, standard_deviation=NOT_NEGATIVE)
+    right = moved != () and all(math.isfinite(number) and number >= 0.0 for number in moved)
+    if not right:
+        raise ValueError(
+            "'sensitivities' of a MixtureOfGaussiansDpEvent must be finite numbers >= 0, at least "
+            f"one; got {event.sensitivities!r}."
+        )
+    whole = abs(math.fsum(shares) - 1.0) <= 1e-9 and all(share >= 0.0 for share in shares)
+    if len(shares) != len(moved) or not whole:
+        raise ValueError(
+            "'sampling_probs' of a MixtureOfGaussiansDpEvent must be probabilities with a sum of "
+            f"1, one for each of its {len(moved)} sensitivities; got {event.sampling_probs!r}."
+        )
+    moves = any(size > 0.0 and share > 0.0 for size, share in zip(moved, shares, strict=True))
+    if not moves or math.isinf(event.standard_deviation):
+        return dp_event.NoOpDpEvent()
+    if event.standard_deviation == 0.0:
+        return dp_event.NonPrivateDpEvent()
+    return dp_event.MixtureOfGaussiansDpEvent(float(event.standard_deviation), moved, shares)
+
+
+def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> DpEvent:
+    _check_fields(
+        event,
+        dataset_size=_COUNT,
+        truncated_batch_size=_COUNT,
+        sampling_probability=SHARE,
+        noise_multiplier=NOT_NEGATIVE,
+    )
+    if not event.dataset_size or not event.truncated_batch_size or not event.sampling_probability:
+        return dp_event.NoOpDpEvent()
+    return event if event.noise_multiplier else dp_event.NonPrivateDpEvent()
+
+
+def _check_fields(event: DpEvent, **allowed: Number) -> None:
+    """Raise a ValueError that names the field of an event that is out of its range."""
+    for name, number in allowed.items():
+        if not number.accepts(value := getattr(event, name)):
+            raise ValueError(
+                f"{name!r} of a {type(event).__name__} must be {number.describe()}; got {value!r}."
+            )
 
 
 def rewritten(event: DpEvent, of_part: Callable[[DpEvent], DpEvent]) -> DpEvent:

@@ -1,4 +1,4 @@
-"""Which records take part in which releases, and what each of them spends."""
+"""Releases that each record takes part in, and the cost for each record."""
 
 from __future__ import annotations
 

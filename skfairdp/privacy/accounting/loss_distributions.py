@@ -1,4 +1,4 @@
-"""How one release moves the odds between two neighbouring data sets: losses on a grid.
+"""Privacy loss distributions of single releases, on a grid.
 
 A record leaves (the loss is the logarithm of the density with it over the density without
 it, drawn with it) or joins (the other way round). Losses are spread onto the two grid points

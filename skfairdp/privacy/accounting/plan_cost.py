@@ -1,4 +1,4 @@
-"""What a plan costs: its events, its epsilon, and the guarantee that follows."""
+"""Cost of a plan: its events, its epsilon, and the guarantee that follows."""
 
 from __future__ import annotations
 
@@ -75,13 +75,14 @@ def epsilons(
         Cell label to epsilon in nats.
     """
     delta = plan.delta if delta is None else delta
-    adjacency = adjacency or plan.adjacency
+    plan = replace(plan, adjacency=adjacency or plan.adjacency)
     # The plan was computed from the answer to what `prior_epsilon` paid for. Basic
     # composition holds for whatever plan that led to; composing loss distributions
-    # would need one that dominates all of them.
+    # would need one that dominates all of them. The answer changes in every place of the record.
+    prior = NEIGHBOURS[plan.adjacency].places * plan.prior_epsilon
     return {
-        cell: plan.prior_epsilon + event_epsilon(event, delta, adjacency)
-        for cell, event in zip(plan.cells, events(replace(plan, adjacency=adjacency)), strict=True)
+        cell: prior + event_epsilon(event, delta, plan.adjacency)
+        for cell, event in zip(plan.cells, events(plan), strict=True)
     }
 
 
@@ -177,8 +178,8 @@ def compose(
     -------
     PrivacyGuarantee
         Computed from the composition of the events; one without an event enters as a pure one
-        of its epsilon (for a changed attribute, beside events, its epsilon is added), and its
-        delta is set aside. Void if one of them is.
+        of its epsilon (for a changed attribute or a replaced record, beside events, its epsilon
+        is added), and its delta is set aside. Void if one of them is.
 
     Raises
     ------
@@ -245,13 +246,13 @@ def _composed_cost(
     # discrete Laplace noise of the same pure epsilon.
     pure = tuple(dp_event.DiscreteLaplaceDpEvent(number, 1) for number in plain)
     relation = adjacency
-    two_cells = NEIGHBOURS[adjacency].two_cells
-    if accounted(adjacency) is None or (two_cells and not told):
+    two_places = NEIGHBOURS[adjacency].places == 2
+    if accounted(adjacency) is None or (two_places and not told):
         # What is promised about both data sets is the same pair whatever the relation is.
         relation = "add-remove"
-    elif two_cells and pure:
-        # There, an event is what one of two cells releases; a promise about both is not such a
-        # event, and is added by basic composition.
+    elif two_places and pure:
+        # There, an event is what is released of one record, and is charged in both places; a
+        # promise about both is not such an event, and is added by basic composition.
         events_alone = canonical(dp_event.ComposedDpEvent(told))
         cost = sum(plain) + event_epsilon(events_alone, delta, adjacency)
         return cost, "basic composition", None

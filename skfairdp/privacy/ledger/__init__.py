@@ -1,4 +1,4 @@
-"""What was spent on a data set, remembered across fits, processes and days."""
+"""Ledger of the privacy spent on a data set, across fits, processes and days."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Whether a budget holds for plans that were chosen by looking at earlier releases.
+"""Privacy filter: a budget that holds for plans chosen by looking at earlier releases.
 
 Composing loss distributions is a theorem about plans that were fixed beforehand. Where a plan
 may depend on what was released before, the sum of Renyi divergences at an order fixed in

@@ -1,4 +1,4 @@
-"""What is found out about a model after its fit, and makes the totals of its ledger untrue."""
+"""Findings about a model after its fit that make the totals of its ledger untrue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the records of an open ledger say, and how more are added."""
+"""Records of an open ledger: reading them, and adding more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ledger's file holds: appended records, each sealed by a digest of all before it."""
+"""Records of a ledger's file, each sealed by a digest of all earlier ones."""
 
 from __future__ import annotations
 

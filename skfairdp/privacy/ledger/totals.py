@@ -18,10 +18,6 @@ FIXED = (
     "a total of several charges holds where no plan was chosen by looking at earlier releases; a "
     "budget holds in either case"
 )
-_DELTAS = (
-    " A total of infinity at a finite epsilon comes from deltas: statements without an event, such "
-    "as that of specify(), and rare texts that a table may show, may use half of the budget's."
-)
 
 
 def covered(
@@ -151,17 +147,29 @@ class Budget:
         # to the budget in one run, so do these parts in every run.
         limits = self.epsilon, self.delta, budget.adjacency
         total = filtered_epsilon(parts if spent else [compose(parts)], *limits)
-        if total > self.epsilon:
-            used = filtered_epsilon(parts[: len(spent)], *limits) if spent else 0.0
+        if total <= self.epsilon:
+            return
+        used = filtered_epsilon(parts[: len(spent)], *limits) if spent else 0.0
+        of = f"{significant_up(min(used, self.epsilon), 4)} of {as_given(self.epsilon)}"
+        if math.isinf(total):
+            earlier = math.fsum(item.delta for item in parts[: len(spent)])
+            asked = math.fsum(item.delta for item in parts[len(spent) :])
             raise BudgetExceededError(
-                f"This release would bring the data set {data_set!r} to a total of epsilon = "
-                f"{significant_up(total, 4)} at delta = {as_given(self.delta)} "
-                f"({budget.adjacency}); the budget is "
-                f"{as_given(self.epsilon)}, and {significant_up(min(used, self.epsilon), 4)} of "
-                "it is spent (counted so that it holds for plans chosen by looking at earlier "
-                "releases). Nothing was released. Spend less (a smaller epsilon), or stop here."
-                + (_DELTAS if math.isinf(total) else "")
+                f"{name} has too little delta left: this release states delta = "
+                f"{significant_up(asked)}, earlier ones {significant_up(earlier)}. A first release "
+                "may take all of the budget's delta; later ones, together with it, half (a "
+                "statement whose loss is not composed as noise is charged its whole delta). Of "
+                f"epsilon {of} is spent. Nothing was released. Ask for a smaller delta, or give "
+                "the next data set's ledger a budget with more delta."
             )
+        raise BudgetExceededError(
+            f"This release would bring the data set {data_set!r} to a total of epsilon = "
+            f"{significant_up(total, 4)} at delta = {as_given(self.delta)} "
+            f"({budget.adjacency}); the budget is "
+            f"{as_given(self.epsilon)}, and {significant_up(min(used, self.epsilon), 4)} of "
+            "it is spent (counted so that it holds for plans chosen by looking at earlier "
+            "releases). Nothing was released. Spend less (a smaller epsilon), or stop here."
+        )
 
     @property
     def text(self) -> str:

@@ -57,6 +57,9 @@ def prefix_norm(length: int) -> float:
     return float(np.linalg.norm(_first_column(length))) * (1.0 + 2.0**-20)
 
 
+LARGEST_STD = 2.0**30  # of the noise on an entry, so that sums stay exact
+
+
 class PrefixSums:
     """Releases prefix sums of histograms of one length.
 
@@ -68,7 +71,7 @@ class PrefixSums:
         self.stds = np.zeros(length)
         if noise_std == 0.0:
             return
-        if not noise_std <= 2.0**30:
+        if not noise_std <= LARGEST_STD:
             raise ValueError(f"noise_std={noise_std!r} is not allowed: give at most 2**30.")
         self._matrix, self._decoder, self.stds = _matrices(length, float(noise_std))
 

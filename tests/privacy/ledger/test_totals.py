@@ -185,7 +185,7 @@ def test_a_budget_binds_handles_that_do_not_name_it(tmp_path) -> None:
 def test_a_budget_counts_reservations_and_deltas_set_aside(tmp_path) -> None:
     ledger = ledger_in(tmp_path, budget=(2.5, 1e-6))
     ledger.reserve(pure(1.0, 1e-6), activity="fit", estimator="Test")
-    with pytest.raises(BudgetExceededError):
+    with pytest.raises(BudgetExceededError, match="too little delta left.* states delta = 1e-6"):
         spend(ledger, pure(1.0, 1e-6))  # the deltas alone are twice the budget's
     spend(ledger, pure(1.0))
 
