@@ -73,5 +73,6 @@ __all__ = [
     "ClassNamePrefixFeaturesOutMixin",
     "ClassifierMixin",
     "OneToOneFeatureMixin",
+    "RegressorMixin",
     "TransformerMixin",
 ]

@@ -127,7 +127,7 @@ LISTED: dict[str, dict[str, str]] = {
     "monitoring/evidence.py": {"together": "drift_statistics PairState.with_rows bounds"},
     "monitoring/monitor.py": {"together": "GapMonitor._use"},
     "monitoring/readings.py": {"exact": "Readings.certifiable.shown"},
-    "postprocessing/group_models.py": {"exact": "parallel_privacy"},
+    "postprocessing/group_models.py": {"exact": "parallel_statement"},
     "postprocessing/passing_groups.py": {"exact": "_automatic"},
     "preprocessing/encoder.py": {"order": "PublicEncoder._encode"},
     "preprocessing/levels.py": {"order": "Intervals.codes"},

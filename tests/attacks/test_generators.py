@@ -32,7 +32,6 @@ from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.randomness import OwnDraws, SeededDraws, own_draws
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.sampling import PoissonSampler
-from skfairdp.inprocessing import gradient
 from skfairdp.privacy import NoiseSource, streams
 from skfairdp.privacy.streams import Stream, stream_of
 
@@ -357,7 +356,7 @@ def test_a_fit_that_seeds_the_global_generator_is_seen(monkeypatch: pytest.Monke
             torch.manual_seed(7)
             yield
 
-    monkeypatch.setattr(gradient, "own_draws", seeded)
+    monkeypatch.setattr(randomness, "own_draws", seeded)
     before = global_states()
     with states_seen_in_training(monkeypatch) as seen:
         model_of(Dropping).fit(*rows())

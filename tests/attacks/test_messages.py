@@ -47,7 +47,7 @@ from skfairdp.comparators import (
     LAFTREncoder,
     VFAEEncoder,
 )
-from skfairdp.inprocessing import gradient
+from skfairdp.engine import inspection
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.metrics import fairness_report, group_gap
 from skfairdp.model_selection import PrivateSearchCV
@@ -728,7 +728,7 @@ def test_settings_are_refused_before_anything_is_charged(case: str, tmp_path: An
 def test_a_check_that_is_left_out_is_noticed(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gradient, "refuse_wrong_outputs", lambda *_: None)
+    monkeypatch.setattr(inspection, "refuse_wrong_outputs", lambda *_: None)
     X, y, _ = people()
     ledger = ledger_in(tmp_path)
     model = DPSGDClassifier(wide(module__n_outputs=1), **FAST, ledger=ledger)
