@@ -105,7 +105,7 @@ def of_training(
     also: Iterable[str] = (),
     persons: bool = False,
 ) -> tuple[str, ...]:
-    """What training by noisy sums rests on; `noise` says where the noise is from."""
+    """List the assumptions of training by noisy sums; `noise` names the source of the noise."""
     sets = closed_sets(labels=labels, groups=groups)
     through = through_noise(what=what, persons=persons)
     arithmetic = _says.MEAN_OF_ROWS if persons else _says.ARITHMETIC
@@ -115,7 +115,7 @@ def of_training(
 def of_attribute(
     protected: str, noise: str, *, groups: bool, also: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """What training rests on where the sensitive attribute alone is protected, in these words."""
+    """List the assumptions of training that protects the sensitive attribute alone."""
     (groups_known,) = closed_sets(groups=groups)
     return (
         f"protects {protected}",
@@ -128,7 +128,7 @@ def of_attribute(
 
 
 def held_out_rows(how: str, *, with_labels: bool, persons: bool = False) -> Iterable[str]:
-    """What every bound from held-out rows rests on; `how` says what the rates count."""
+    """List the assumptions of every bound from held-out rows; `how` says what the rates count."""
     recorded = _says.RECORDED.format(what="Labels and groups are" if with_labels else "Groups are")
     drawn = _says.INDEPENDENT_PERSONS if persons else _says.INDEPENDENT_ROWS
     rows = (drawn, _says.UNUSED_ROWS)

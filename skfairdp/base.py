@@ -38,7 +38,7 @@ from skfairdp.scikit_learn import ClassifierMixin, RegressorMixin
 
 
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
-    """What all private estimators share; `Certifiable` says what certificates ask of them.
+    """Base class of all private estimators; `Certifiable` lists the requirements of certificates.
 
     A subclass lists its parameters in ``_parameters``, declares its fitted attributes (each
     either released under the plan or public; nothing else survives pickling) and trains in
@@ -340,7 +340,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
 
 
 class PrivatePredictor(PrivateEstimator):
-    """What all private classifiers and regressors share."""
+    """Base class of all private classifiers and regressors."""
 
     @property
     def _takes_images(self) -> bool:
@@ -359,7 +359,7 @@ class PrivatePredictor(PrivateEstimator):
 
 
 class PrivateClassifier(ClassifierMixin, PrivatePredictor):
-    """What all private classifiers share.
+    """Base class of all private classifiers.
 
     Attributes
     ----------
@@ -387,7 +387,7 @@ class PrivateClassifier(ClassifierMixin, PrivatePredictor):
 
 
 class PrivateRegressor(RegressorMixin, PrivatePredictor):
-    """What all private regressors share."""
+    """Base class of all private regressors."""
 
     def _numbers_of_fit(self, X: Any, y: Any) -> tuple[NDArray, NDArray[np.float64]]:
         """Rows of a fit and the number of each."""

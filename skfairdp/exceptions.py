@@ -16,7 +16,7 @@ class BudgetExceededError(SkfairdpError):
 
 
 class IncomparableModelError(SkfairdpError):
-    """Whether a certificate is about a model cannot be told here."""
+    """It cannot be checked here whether a certificate is about a model."""
 
 
 class LedgerError(SkfairdpError):
@@ -44,7 +44,7 @@ class UnboundModelError(SkfairdpError, TypeError):
 
 
 class UnknownGroupError(SkfairdpError, ValueError):
-    """A row belongs to a group that the model has not been told about."""
+    """A row belongs to a group that the model does not know."""
 
 
 class PrivacyWarning(UserWarning):

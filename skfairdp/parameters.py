@@ -30,7 +30,7 @@ class Check(Protocol):
         """Whether `value` is allowed."""
 
     def describe(self) -> str:
-        """What is allowed, for an error message."""
+        """Describe the allowed values for an error message."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def _write_constructor(cls: Any) -> None:
     if by_hand:
         raise TypeError(
             f"{cls.__name__} declares parameters in its body and inherits the __init__ that "
-            f"{maker.__name__} wrote by hand, which knows nothing of them: write one in "
+            f"{maker.__name__} wrote by hand, which does not know them: write one in "
             f"{cls.__name__} too."
         )
     for name, (_, given) in own.items():

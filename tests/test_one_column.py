@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
+import skfairdp
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.labels import label_column, positions
 from skfairdp.one_column import column_cells, of_one_kind
@@ -47,3 +52,137 @@ def test_only_objects_of_one_kind_get_a_type() -> None:
     assert of_one_kind(column_cells(["a", "b"])).dtype.kind == "U"
     assert of_one_kind(column_cells(["a\0", "a"])).tolist() == ["a\0", "a"]
     assert of_one_kind(column_cells([1, "a"])).dtype == object
+
+
+PACKAGE = Path(skfairdp.__file__).parent
+# Calls that may choose one type for many values by looking at all of them.
+CHOOSING = {
+    "Categorical", "DataFrame", "Index", "Series", "array", "asanyarray", "asarray",
+    "ascontiguousarray", "check_array", "column_stack", "concat", "concatenate", "convert_dtypes",
+    "factorize", "find_common_type", "from_pandas", "from_records", "fromiter", "hstack",
+    "infer_objects", "promote_types", "read_csv", "read_parquet", "result_type", "stack",
+    "tensor", "to_datetime", "to_numeric", "to_numpy", "to_pandas", "unique", "validate_data",
+    "vstack",
+}  # fmt: skip
+# Where private cells are read, before the engine has them.
+READING = (
+    "aggregation/query_rows.py", "certificate/holdout.py", "command_line",
+    "datasets/parquet_rows.py", "datasets/stored_rows.py", "engine/nets.py", "engine/overlap.py",
+    "engine/table_release.py", "fairness/groups.py", "inprocessing/gradient.py",
+    "inprocessing/run.py", "labels.py", "monitoring/waiting.py", "numbers.py", "one_column.py",
+    "persons.py", "postprocessing/abstaining.py", "postprocessing/group_models.py",
+    "postprocessing/passing_groups.py", "preprocessing", "representation/release_memory.py",
+    "representation/releasing.py", "rows.py",
+)  # fmt: skip
+# Why a call changes no cell because of another one:
+#   typed     its argument has one type already: an array, or a column whose type is declared
+#   objects   its argument is of Python objects, which stay as they are
+#   counted   codes, positions, noise or other numbers that are computed here
+#   public    names, declared values, settings, answers of a released model
+#   exact     a cell that another type would change is refused, or kept exactly
+#   warning   a warning for the owner of the rows, which no guarantee covers
+REASONS = {"typed", "objects", "counted", "public", "exact", "warning"}
+ALLOWED: dict[str, dict[str, str]] = {
+    "certificate/holdout.py": {
+        "public": "_answers _answers.ask _answers.one_after_another _classes check_positive",
+        "counted": "HeldOut.averaged",
+    },
+    "command_line/files.py": {"typed": "_parquet", "public": "read_rows"},
+    "command_line/filing.py": {
+        "typed": "ChargedReport._certificate",
+        "public": "_other_tolerances",
+    },
+    "command_line/monitoring.py": {"typed": "_outcomes"},
+    "command_line/reporting.py": {"counted": "_say_what_can_be_shown"},
+    "command_line/schema.py": {"public": "public_schema"},
+    "command_line/table.py": {"counted": "_groups", "typed": "_outcome"},
+    "datasets/parquet_rows.py": {
+        "typed": "ParquetRows.__init__ ParquetRows._as_given ParquetRows._categories _kind "
+        "_numbers",
+        "counted": "ParquetRows._take",
+    },
+    "datasets/stored_rows.py": {"counted": "MemmapRows._state", "public": "in_chunks.answered"},
+    "engine/overlap.py": {"typed": "_digests", "counted": "_log_transform log_chance sketch"},
+    "engine/table_release.py": {"typed": "Cells.as_texts"},
+    "fairness/groups.py": {"counted": "_factorize"},
+    "inprocessing/run.py": {"counted": "joined"},
+    "labels.py": {
+        "counted": "count_rows recoded",
+        "typed": "encode_labels",
+        "objects": "factorized",
+    },
+    "monitoring/waiting.py": {"exact": "binary"},
+    "numbers.py": {"exact": "number_column"},
+    "one_column.py": {"typed": "_of_pandas column_cells table_of unmasked"},
+    "persons.py": {"warning": "_measured warn_of_ids"},
+    "postprocessing/abstaining.py": {
+        "typed": "AbstainingClassifier._fit",
+        "public": "AbstainingClassifier.predict",
+    },
+    "postprocessing/group_models.py": {"typed": "group_parts"},
+    "postprocessing/passing_groups.py": {"public": "abstention_marker"},
+    "preprocessing/binner.py": {"public": "PublicBinner._levels"},
+    "preprocessing/cells.py": {"counted": "days read_cells"},
+    "preprocessing/columns.py": {"typed": "column replaced"},
+    "preprocessing/levels.py": {"typed": "LevelsMixin._frame encoded_levels"},
+    "preprocessing/table_levels.py": {"public": "divided <module>"},
+    "preprocessing/thinning.py": {
+        "public": "PrivateThinningClassifier._expected_plan",
+        "typed": "PrivateThinningClassifier._told",
+    },
+    "representation/release_memory.py": {
+        "counted": "ReleaseMemory.count ReleaseMemory.note _among",
+    },
+    "rows.py": {"exact": "validated"},
+}
+
+
+def choosing(node: ast.AST, scope: tuple[str, ...] = ()) -> Iterator[str]:
+    """Name the functions with a call that is given no dtype."""
+    for child in ast.iter_child_nodes(node):
+        named = isinstance(child, ast.FunctionDef | ast.ClassDef)
+        if isinstance(child, ast.Call):
+            name = getattr(child.func, "attr", getattr(child.func, "id", ""))
+            positional = name in {"array", "asarray"} and len(child.args) > 1
+            given = positional or any(keyword.arg == "dtype" for keyword in child.keywords)
+            if name in CHOOSING and not given:
+                yield ".".join(scope) or "<module>"
+        yield from choosing(child, (*scope, child.name) if named else scope)
+
+
+def found_in(room: str) -> dict[str, set[str]]:
+    place = PACKAGE / room
+    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    found = {
+        file.relative_to(PACKAGE).as_posix(): set(choosing(ast.parse(file.read_text("utf-8"))))
+        for file in files
+    }
+    return {name: functions for name, functions in found.items() if functions}
+
+
+@pytest.mark.parametrize("room", READING)
+def test_no_unlisted_call_chooses_a_type_for_many_cells(room: str) -> None:
+    listed = {
+        name: {one for functions in reasons.values() for one in functions.split()}
+        for name, reasons in ALLOWED.items()
+        if name == room or name.startswith(f"{room}/")
+    }
+    # Read cells by `column_cells`, or pass a dtype; list what is harmless with its reason.
+    assert found_in(room) == listed
+
+
+def test_reasons_are_those_that_are_explained() -> None:
+    assert {reason for reasons in ALLOWED.values() for reason in reasons} <= REASONS
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("np.asarray(y)", True), ("np.array(rows)", True), ("pd.Series(cells)", True),
+        ("np.unique(y)", True), ("column.to_numpy()", True), ("np.stack(columns)", True),
+        ("np.asarray(y, dtype=object)", False), ("np.asarray(y, object)", False),
+        ("pd.Series(cells, dtype=object)", False), ("column_cells(y)", False),
+    ],
+)  # fmt: skip
+def test_a_call_that_chooses_is_found(text: str, found: bool) -> None:
+    assert (list(choosing(ast.parse(f"def f():\n    {text}"))) == ["f"]) is found

@@ -47,7 +47,7 @@ def levels_of(X: object) -> tuple[tuple[str, Levels], ...]:
 
 
 class Design:
-    """Where each level of each column is among the inputs of a linear net."""
+    """Positions of the levels of each column among the inputs of a linear net."""
 
     def __init__(self, levels: Sequence[Levels]) -> None:
         self.levels = tuple(levels)
@@ -79,7 +79,7 @@ class Design:
         return inputs
 
     def contributions(self, weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """What each level of each column adds to the logit, a missing value last.
+        """Contribution of each level of each column to the output, a missing value last.
 
         `weights` (width,): those of the linear net.
         """

@@ -1,4 +1,4 @@
-"""Private rows, public rows, and what may be told of the queries between them."""
+"""Private rows, public rows, and the public facts about the queries between them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ Lesson = tuple[Any, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class VotingRun:
-    """What a hook needs while the fit runs; dropped afterwards."""
+    """State of a running fit, for its hooks; dropped afterwards."""
 
     rows: PrivateRows
     queries: Queries

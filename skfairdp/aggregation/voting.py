@@ -129,7 +129,7 @@ class ConfidentGNMax:
 
 @dataclass(frozen=True, eq=False)
 class Transcript:
-    """What an ensemble released: for each query that was asked, what came of it.
+    """Releases of an ensemble: the outcome of each query that was asked.
 
     Parameters
     ----------

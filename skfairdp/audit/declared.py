@@ -72,7 +72,7 @@ def claim_about(fitted: Any, canaries: Canaries) -> tuple[float, float]:
 
 
 def profile_of(fitted: Any, canaries: Canaries) -> list[tuple[float, float]]:
-    """What the events that a fitted estimator states cost such a record at large deltas."""
+    """Privacy profile, at large deltas, of the events that a fitted estimator states."""
     privacy = fitted.privacy_
     if privacy is None or privacy.is_void or not (privacy.exposures or privacy.event):
         return []

@@ -1,4 +1,4 @@
-"""What guesses about one training run say about epsilon."""
+"""Lower bound on epsilon from guesses about one training run."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def certify(
         bound_to, unbound = deployed.bound, ""
     except UnboundModelError as error:
         bound_to, unbound = Bound(UNBOUND, False, frozenset()), str(error)
-    told = dict.fromkeys(text for claim in evaluation.fairness for text in claim.remarks)
+    remarks = dict.fromkeys(text for claim in evaluation.fairness for text in claim.remarks)
     unverified = (f"{unbound} This certificate verifies no model.",) if unbound else ()
     return Certificate(
         privacy=privacy,
@@ -222,7 +222,7 @@ def certify(
         model_digest=bound_to.digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
-        remarks=(*told, *evaluation.reasons, *measured, *unverified),
+        remarks=(*remarks, *evaluation.reasons, *measured, *unverified),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(bound_to.libraries),
         accuracy=evaluation.accuracy,

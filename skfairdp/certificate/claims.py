@@ -22,7 +22,7 @@ _AS_WRITTEN = ("model_digest", "model_name", "n_rows", "remarks", "created")
 
 @dataclass(frozen=True)
 class Claims:
-    """What one fitted model guarantees; made by `skfairdp.certify`.
+    """Guarantees of one fitted model; made by `skfairdp.certify`.
 
     Parameters
     ----------
@@ -260,8 +260,8 @@ class Claims:
             )
         # Without what a bound follows from, its intervals do not follow either: `examine` says so.
         whole = all(c.derivation is not None for c in found.fairness if impact_ratios(c))
-        told = same and whole and "derived" in document
-        if told and not _alike(document["derived"], found._derived):
+        stated = same and whole and "derived" in document
+        if stated and not _alike(document["derived"], found._derived):
             raise ValueError(
                 "The values under 'derived' do not follow from the certificate's figures."
             )

@@ -75,7 +75,7 @@ def is_elementwise(function: object) -> bool:
 
 
 def code_parts(code: types.CodeType) -> list[Any]:
-    """What decides what a code object does, without its file and lines; its constants last."""
+    """List the parts of a code object that decide its behaviour, without file and lines."""
     return [
         code.co_code,
         code.co_exceptiontable,

@@ -68,7 +68,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     reasons = [*shown.changes, *_unpaid(other)]
     if not charges_privacy(deployed.final):
         reasons.append(_foreign(deployed.final))
-    else:  # one around a search of ours, too: that states what one fit of it spent
+    else:  # one around a search of skfairdp, too: that states what one fit of it spent
         others = [search for search in deployed.searches if not charges_privacy(search)]
         reasons += [search_reason(search, deployed.final) for search in others]
     relations = sorted(_relations(stated))
@@ -202,7 +202,7 @@ def _of_releases(deployed: Deployed, place: int, public: Sequence[str]) -> Priva
 def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
     """Say what a later step promises, which is of another kind and never added."""
     if stated is None or stated.is_void:
-        return f"step {name!r} promises nothing of its own"
+        return f"step {name!r} itself promises nothing"
     return (
         f"beside this, and never added to it, step {name!r} promises ε = "
         f"{significant_up(stated.epsilon)}, δ = {significant_up(stated.delta, 3)} for "

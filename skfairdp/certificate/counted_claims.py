@@ -63,7 +63,7 @@ def cell_counts(
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """What claims from the same counts have in common."""
+    """Common basis of claims from the same counts."""
 
     settings: EvaluationSettings
     labels: tuple[Hashable, ...]  # of the groups

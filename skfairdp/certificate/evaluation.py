@@ -35,7 +35,7 @@ _LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show a
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What held-out rows show: claims about the deployed model first, then about averages."""
+    """Claims from held-out rows: first about the deployed model, then about averages."""
 
     fairness: tuple[FairnessGuarantee, ...]
     n_rows: int | None  # inside the claim; None where their number is private

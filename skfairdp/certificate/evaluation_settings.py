@@ -15,7 +15,7 @@ from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """How an evaluation is made; fixed before the rows are looked at, see `skfairdp.certify`."""
+    """Settings of an evaluation, fixed before the rows are looked at; see `skfairdp.certify`."""
 
     notions: tuple[Notion, ...]
     confidence_level: float = 0.95
@@ -101,7 +101,7 @@ class EvaluationSettings:
 def holdout_assumptions(
     settings: EvaluationSettings, groups: Groups, with_labels: bool, how: str, classes: Sequence
 ) -> Iterator[str]:
-    """What must be true for a bound from held-out rows to hold; `how` says what rates count."""
+    """List the assumptions of a bound from held-out rows; `how` says what the rates count."""
     yield from assumptions.held_out_rows(how, with_labels=with_labels, persons=settings.persons)
     if len(classes) == 2:
         # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.

@@ -59,7 +59,7 @@ _CLASSES = tuple(f"SOMELABEL{at}" for at in range(4))
 
 @dataclass(frozen=True)
 class Examination:
-    """What came of recomputing a certificate."""
+    """Result of recomputing a certificate."""
 
     recomputed: tuple[str, ...]  # figures that follow from what is stored
     missing: tuple[str, ...]  # those that were not recomputed, with the reason
@@ -99,7 +99,7 @@ def examine(certificate: Claims) -> Examination:
 
 
 def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
-    """What a certificate states otherwise than the model that its digest names.
+    """List the differences between a certificate and the model that its digest names.
 
     Its name, or a promise about training records that is stronger than the model's own; what other
     steps, counts and a search cost on top is not compared.
@@ -134,7 +134,7 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
     others = [group for group in stated.per_group or () if labels and group not in labels]
     if others:
         named = ", ".join(map(group_text, others))
-        yield f"the model promises nothing of its own to records of {named}"
+        yield f"the model itself promises nothing to records of {named}"
     if stated.protects != own.protects:
         yield f"the model protects {PROTECTS[own.protects]}, and not {PROTECTS[stated.protects]}"
     elif stated.adjacency != own.adjacency and (own.adjacency, stated.adjacency) != _IMPLIED:

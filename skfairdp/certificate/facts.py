@@ -35,7 +35,7 @@ class Fact:
 def known_facts(
     deployed: Deployed, y: Any, sensitive_features: Any, positive: Hashable | None
 ) -> tuple[Fact, ...]:
-    """Collect what may be told of a model's columns, rows and terms; arguments as of `certify`."""
+    """Collect the public facts about columns, rows and terms; arguments as of `certify`."""
     final, trained = deployed.final, deployed.trained.final
     classes = np.asarray(getattr(final, "classes_", ())).tolist()
     target = _names(y)

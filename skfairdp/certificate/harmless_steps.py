@@ -168,7 +168,7 @@ class HarmlessStep:
     state: Mapping[str, Allowed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a class that cannot be told from others of its name, and what is no rule."""
+        """Refuse a class that cannot be identified by its name, and entries that are no rules."""
         if not isinstance(self.kind, type) or library_name(self.kind) is None:
             raise TypeError(f"kind is {self.kind!r}. Allowed is a class of an installed library.")
         if not hasattr(self.kind, "get_params"):

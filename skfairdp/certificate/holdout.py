@@ -119,7 +119,7 @@ class HeldOut:
     turned: bool = False  # whether the model's first class comes last here
 
     def assumptions(self, settings: EvaluationSettings, how: str | None = None) -> tuple[str, ...]:
-        """What a bound from these rows rests on; `how` where it counts other than the answers."""
+        """List the assumptions of a bound from these rows; `how` says what the rates count."""
         how, labelled = self.how if how is None else how, self.rows.y is not None
         groups = self.rows.groups
         return tuple(holdout_assumptions(settings, groups, labelled, how, self.classes))

@@ -52,7 +52,7 @@ def tell_ledgers(
 ) -> None:
     """Tell the ledgers that training charged where their totals do not hold.
 
-    A fit charges its own cost: it knows nothing of a step before it that learned from rows without
+    A fit charges its own cost: it does not know a step before it that learned from rows without
     noise, or of exact scores that a search has shown.
     """
     # What is declared of one fit says nothing of another's steps. Noise tells fits apart; without
@@ -78,7 +78,7 @@ def tell_ledgers(
 
 
 def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:
-    """Ledgers of all parts, also where another estimator holds one of ours."""
+    """Ledgers of all parts, also where another estimator holds one of skfairdp."""
     parts, held = [*deployed.searches, *(s for _, s in deployed.leaves()), deployed.final], []
     for part in parts:
         given = part.get_params(deep=True) if hasattr(part, "get_params") else {}

@@ -27,7 +27,7 @@ FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
 
 @dataclasses.dataclass(frozen=True)
 class FitsOfSearch:
-    """What the fits of a search cost, its scores left aside."""
+    """Cost of the fits of a search, without its scores."""
 
     n_candidates: int
     folds: int  # that one row is trained on in, at most

@@ -60,7 +60,7 @@ def charges_privacy(step: object) -> bool:
 
 
 def kind_of(step: object) -> str:
-    """What a step is, in a message."""
+    """Name the kind of a step for a message."""
     return step.what if isinstance(step, ContainerChoice) else type(step).__name__
 
 
@@ -218,7 +218,7 @@ class Deployed:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What of a part of ours is not as its fit left it: then nothing was promised for it."""
+        """Name the attributes of a part of skfairdp that changed after its fit."""
         return tuple(
             f"{where}{type(part).__name__} was changed after its fit ({'; '.join(changed)}), and "
             "what was promised is about what the fit left. Fit it again, or undo the change."
@@ -242,7 +242,7 @@ class Deployed:
     @property
     def group_aware(self) -> bool:
         """Whether predictions need the groups of the rows."""
-        # Post-processing of ours that was fitted without groups predicts without them.
+        # A post-processor of skfairdp that was fitted without groups predicts without them.
         blind = self._post_processes and self.final.groups_ is None
         return takes_groups(self.final, "predict") and not blind
 

@@ -26,7 +26,7 @@ class CommandError(SkfairdpError):
 
 
 def all_of(*checks: Callable[[], Any]) -> list[Any]:
-    """What several checks return, or all of their complaints at once."""
+    """Return the results of several checks, or raise all of their errors at once."""
     results, found = [], list[str]()
     for check in checks:
         try:

@@ -134,11 +134,11 @@ def _certified_outcomes(claim: FairnessGuarantee) -> tuple[str | None, str | Non
     """The favourable outcome that a certificate names, and the other one; None where it is 1."""
     pattern = re.escape(POSITIVE_OUTCOME.format(positive="+", other="-"))
     pattern = pattern.replace(re.escape("'+'"), "(.+)").replace(re.escape("'-'"), "(.+)")
-    told = next(filter(None, (re.fullmatch(pattern, text) for text in claim.assumptions)), None)
-    if told is None:
+    matched = next(filter(None, (re.fullmatch(pattern, text) for text in claim.assumptions)), None)
+    if matched is None:
         return None, None
     try:
-        positive, other = (str(ast.literal_eval(value)) for value in told.groups())
+        positive, other = (str(ast.literal_eval(value)) for value in matched.groups())
     except (SyntaxError, ValueError):  # no text, number or truth value
         raise CommandError(
             "No file spells the certified outcomes; say by --positive which one is favourable."

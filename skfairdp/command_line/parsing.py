@@ -170,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_report_options(add: Callable[..., Any]) -> None:
-    """Add what a report can be told."""
+    """Add the options of a report."""
     column, file = partial(add, metavar="COLUMN"), partial(add, type=Path, metavar="FILE")
     part, flag = partial(add, type=share), partial(add, action="store_true")
     add("data", type=Path, help="CSV or Parquet file, one person a row")

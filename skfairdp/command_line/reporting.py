@@ -104,9 +104,9 @@ def _say_what_can_be_shown(arguments: argparse.Namespace, people: People, held: 
     if found.smallest <= tolerance:
         return
     if tolerance < 0.01:  # to find how many rows it takes would take minutes
-        told = f"{found} At such rates they cannot show a tolerance of {tolerance:g}."
+        shown = f"{found} At such rates they cannot show a tolerance of {tolerance:g}."
     else:
-        told = str(certifiable(numbers, tolerance, **asked))
+        shown = str(certifiable(numbers, tolerance, **asked))
     about = "" if public else "about "
     by_label = [name for name in arguments.notion if name in _BY_LABEL]
     labels = (
@@ -115,7 +115,7 @@ def _say_what_can_be_shown(arguments: argparse.Namespace, people: People, held: 
     ) * bool(by_label)
     print(
         f"Before anything is spent: {about}{min(numbers.values())} rows of the smallest group are "
-        f"held out. {told}{labels}",
+        f"held out. {shown}{labels}",
         file=sys.stderr,
         flush=True,
     )

@@ -26,7 +26,7 @@ Schema = Mapping[str, Mapping[str, Any]]
 
 
 def stated(schema: Schema, key: str) -> dict[str, Any]:
-    """What a schema says under one key, by column."""
+    """Return the entries of one key of a schema, by column."""
     return {name: facts[key] for name, facts in schema.items() if key in facts}
 
 

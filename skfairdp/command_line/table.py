@@ -45,7 +45,7 @@ class People:
 
     @property
     def persons(self) -> Persons:
-        """Which rows belong to one person."""
+        """Map rows to persons."""
         return encode_persons(np.arange(len(self.y)) if self.ids is None else self.ids, len(self.y))
 
 

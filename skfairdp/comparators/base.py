@@ -1,4 +1,4 @@
-"""What the comparators share: checks, standardising, the training loop, transform, pickling."""
+"""Base class of the comparators: checks, standardising, training loop, transform, pickling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comparators are made of: seeded perceptrons, normal encoders, and their losses."""
+"""Networks of the comparators: seeded perceptrons, normal encoders, and their losses."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Widths:
-    """How wide the networks' ends are."""
+    """Widths of the inputs and outputs of the networks."""
 
     n_features: int
     n_components: int

@@ -192,7 +192,7 @@ class VFAEEncoder(GroupAwareEncoder):
     """Variational fair autoencoder. Not private.
 
     −log p(x | z, s) + KL(q(z | x, s) ‖ N(0, I)) + alpha · CE(y | z) + beta · MMD²: a
-    variational autoencoder that is told the group, a classifier that keeps the label in z,
+    variational autoencoder that receives the group, a classifier that keeps the label in z,
     and a penalty on the maximum mean discrepancy between the groups' representations, by
     random Fourier features. One layer of latent variables stands for the paper's two.
 

@@ -105,7 +105,7 @@ def assembled(
 
 
 def checked_range(pixel_range: tuple[float, float]) -> tuple[float, float]:
-    """Where black and white are mapped to."""
+    """Check the values that black and white are mapped to."""
     black, white = (float(end) for end in pixel_range)
     if not (np.isfinite(black) and np.isfinite(white) and black < white):
         raise ValueError(f"pixel_range is {pixel_range!r}. Allowed is (low, high), low < high.")

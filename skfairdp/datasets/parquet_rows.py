@@ -88,7 +88,7 @@ class ParquetRows(StoredRows):
             if twice := [name for name in names if name == target or names.count(name) > 1]:
                 raise ValueError(
                     f"The column {twice[0]!r} is named twice by 'features', by 'sensitive', or by "
-                    "one of them and 'target': name it once, or a model may be told the label."
+                    "one of them and 'target': name it once, or the label may become a feature."
                 )
         if isinstance(source, str | Path):
             schema = self._open(Path(source), list(wanted))
@@ -203,7 +203,7 @@ class ParquetRows(StoredRows):
             column = batch.column(0)
             encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
             values = encoded.dictionary.to_pylist()
-            # Of the index's own type, a null could not be told from the last of 128 values.
+            # In the index's own type a null could not be distinguished from the last of 128 values.
             places = encoded.indices.cast("int64").fill_null(len(values)).to_numpy()
             occurs = np.bincount(places, minlength=len(values) + 1) > 0
             # None, and a NaN, which is not itself, are missing; values of no row are not listed.

@@ -1,4 +1,4 @@
-"""Where the rows of a data set come from, and the Bunch that every loader makes of them.
+"""Sources of the rows of a data set, and the Bunch that every loader returns.
 
 Rows come from a local folder, else from OpenML, else there is an error that helps.
 """
@@ -41,7 +41,7 @@ class RawFile:
 
 @dataclass(frozen=True)
 class Card:
-    """What is known of a data set before its rows are: the content of its file in ``cards/``."""
+    """Description of a data set without its rows: the content of its file in ``cards/``."""
 
     description: str
     files: Mapping[str, RawFile] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Card:
 
     @property
     def docstring(self) -> str:
-        """What the docstring of every loader says alike."""
+        """Common part of the docstrings of all loaders."""
         ids = [file.openml_id for file in self.files.values() if file.openml_id is not None]
         online = "\n    and, where the file is not there either, downloads data set {} from OpenML"
         online = online.format(*ids) if ids else ""

@@ -15,7 +15,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one parameter lies in the flat vector."""
+    """Position of one parameter in the flat vector."""
 
     name: str  # Name in ``module.named_parameters()``
     slice: slice  # Half-open range of positions, ``slice(start, stop)``

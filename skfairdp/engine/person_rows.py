@@ -26,7 +26,7 @@ _PADDED = 1024
 
 
 class PersonRows:
-    """How many rows of a batch each of its persons has; rows of one stand together.
+    """Number of rows of each person in a batch, where the rows of a person are adjacent.
 
     `counts` (P,): at least 1. `most`: no count is larger; a public number.
     """

@@ -59,7 +59,7 @@ FROM_ROWS = (DEPLOYED, AVERAGED, DOWNSTREAM_LIKE)
 
 @dataclass(frozen=True)
 class Derivation:
-    """How a bound was computed, so that a reader of the claim can compute it again."""
+    """Derivation of a bound, from which a reader of the claim can recompute it."""
 
     kind: str  # A key of `KINDS`
     # What the bound was computed from, beside the counts of the claim: numbers, texts, truth

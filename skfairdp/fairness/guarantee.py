@@ -266,7 +266,7 @@ class FairnessGuarantee:
 
     @property
     def meaning(self) -> str:
-        """What is compared, in one sentence for readers who are not statisticians."""
+        """Explain the comparison in one sentence for readers who are not statisticians."""
         return get_notion(self.notion).meaning if self.words is None else self.words[1]
 
     def to_dict(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _MOST_ROWS = 10**7  # more are not looked for
 
 @dataclass(frozen=True)
 class SmallestGap:
-    """What a certificate, or a monitor, can show with given numbers of rows.
+    """Smallest gap that a certificate or a monitor can show with given numbers of rows.
 
     Parameters
     ----------

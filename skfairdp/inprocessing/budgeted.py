@@ -103,10 +103,10 @@ class BudgetedPredictor(PrivatePredictor):
         return noise_multiplier_for(budget, self.delta, lambda sigma: self._plan(sizes, sigma))
 
     def _refuse_price(self, price: float, said: str, cure: str = "set it lower") -> None:
-        """Refuse what leaves nothing of the budget."""
+        """Refuse a price that uses up the budget."""
         if self.epsilon is not None and price >= self.epsilon:
             raise ValueError(
-                f"{said} leaves nothing of 'epsilon' = {self.epsilon:g} for training; {cure}."
+                f"{said} uses up 'epsilon' = {self.epsilon:g} before training; {cure}."
             )
 
     def _buys(self, groups: Groups | None) -> bool:

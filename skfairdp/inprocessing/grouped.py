@@ -19,7 +19,7 @@ from skfairdp.receipts import RowFacts
 
 
 class SizedByGroup(BudgetedClassifier):
-    """Template of a mechanism that is told, or buys, how large groups are.
+    """Template of a mechanism for which group sizes are declared or bought.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What regressors share that are trained by noisy clipped gradients."""
+"""Base class of regressors trained by noisy clipped gradients."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _gap_of(stratum: Stratum, truth: NDArray, guess: NDArray, groups: Groups) ->
 
 
 class AnsweredRows(NamedTuple):
-    """What `answered` returns; ``_asdict()`` gives fairlearn's keyword arguments.
+    """Result of `answered`; ``_asdict()`` returns keyword arguments of fairlearn.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a search may spend: one event that stands for every candidate, and the score's share."""
+"""Budget of a search: one event that stands for every candidate, and the share of the score."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MakePlan = Callable[[float], Plan]  # from a noise multiplier
 
 @dataclass(frozen=True, eq=False)
 class SearchBudget:
-    """What one run may cost so that the whole search meets its target."""
+    """Budget of one run with which the whole search meets its target."""
 
     runs: NumberOfRuns  # Distribution of the number of runs
     # Covers the pair (model, noisy score) of every candidate, for a record that was assigned to

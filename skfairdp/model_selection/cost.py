@@ -1,4 +1,4 @@
-"""What a search of scikit-learn cost the people in its rows."""
+"""Privacy cost of a search of scikit-learn to the people in its rows."""
 
 from __future__ import annotations
 

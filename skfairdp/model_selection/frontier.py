@@ -1,4 +1,4 @@
-"""Which models no other one beats: accuracy and coverage up, gaps and epsilon down."""
+"""Pareto frontier of models: accuracy and coverage up, gaps and epsilon down."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def as_results(results: Any) -> pd.DataFrame:
 def directions(
     frame: pd.DataFrame, maximize: Iterable[str] | None, minimize: Iterable[str] | None
 ) -> dict[str, bool]:
-    """Which columns are compared, and whether more is better; None takes those of known meaning."""
+    """Choose the columns to compare, and their directions; None takes those of known meaning."""
     if maximize is None:
         maximize = [name for name in frame.columns if name in UP]
     if minimize is None:

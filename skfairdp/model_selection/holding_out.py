@@ -57,7 +57,7 @@ def divide(
 
 @dataclass(frozen=True, order=True)
 class Score:
-    """How good a candidate looks; larger is better, compared from the left."""
+    """Score of a candidate; larger is better, compared from the left."""
 
     # Zero within the tolerance, else minus the excess of the noisy gap over it: among candidates
     # that break the tolerance the one that breaks it least is best

@@ -77,7 +77,7 @@ class NumberOfRuns:
         return number
 
     def event(self, one_run: DpEvent) -> DpEvent:
-        """What the whole search releases, where one run covers any (model, noisy score)."""
+        """Event of the whole search, where one run covers any pair of model and noisy score."""
         return dp_event.RepeatAndSelectDpEvent(one_run, float(self.mean), float(self.shape))
 
 

@@ -1,4 +1,4 @@
-"""From a named (epsilon, tolerance) to a certified model, or to a proof of what was tried."""
+"""Search for a certified model at a named (epsilon, tolerance), with a record of every attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was found out about a named (epsilon, tolerance), attempt by attempt."""
+"""Result of a search for a named (epsilon, tolerance), attempt by attempt."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class NoisyEvidence(NamedTuple):
 
     @property
     def tilts(self) -> Floats:
-        """What the sums are multiplied by."""
+        """Factors of the sums."""
         return STAKES * min(LARGEST_TILT, 2.0 * self.epsilon)
 
     @property

@@ -14,7 +14,7 @@ from skfairdp.exceptions import MonitorError
 
 Document = dict[str, Any]
 Change = Callable[[Document], Document | None]
-APPLICATION = 0x5AFA1E16  # in the file's header, so that another data base is told apart
+APPLICATION = 0x5AFA1E16  # in the file's header, which distinguishes it from other databases
 PATIENCE = 600.0  # seconds that a worker waits for the others
 
 

@@ -102,7 +102,7 @@ class Turnstile:
 
     @property
     def scope(self) -> str:
-        """Whose answers are counted, in words."""
+        """Name the copies of the model that count their answers together."""
         if self._file is not None:
             return (
                 f"The table lies in the file {self._file.path.name!r}: it holds the answers of all "

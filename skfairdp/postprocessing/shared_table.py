@@ -13,7 +13,7 @@ from typing import Any
 
 from skfairdp.exceptions import TableError
 
-APPLICATION = 0x5AFA7AB1  # in the file's header, so that another data base is told apart
+APPLICATION = 0x5AFA7AB1  # in the file's header, which distinguishes it from other databases
 PATIENCE = 60.0  # seconds that a batch waits for those of other processes
 
 

@@ -202,7 +202,7 @@ class SmoothedClassifier(PrivateClassifier):
             else:
                 names = groups_of_training(sensitive_features, n).labels
         inner.fit(X, y, **given)
-        # An estimator that was told the groups knows which of them were declared, and what
+        # An estimator that was fitted with groups knows which of them were declared, and what
         # becomes of rows without one.
         known = getattr(inner, "groups_", None) if given else None
         self.groups_ = names if known is None else known

@@ -129,7 +129,7 @@ def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float
 
 
 class LevelsMixin(TransformerMixin):
-    """What a transformer has that puts out levels, as its `encoding` says.
+    """Mixin of transformers that return levels, in the form named by `encoding`.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def refuse_unfit(estimator: Any) -> None:
             instead = f"set {here[parameter]!r} here" if parameter in here else "leave it at None"
             raise ValueError(
                 f"'estimator' sets {parameter}={known[parameter]!r}, but it is trained on thinned "
-                f"rows and is told their sizes and labels; {instead}."
+                f"rows and receives their sizes and labels; {instead}."
             )
 
 
@@ -91,13 +91,13 @@ def refuse_other_promises(fitted_on: Callable[[int], tuple[Any, Any, Any, Any]],
 def inner_settings(
     estimator: Any, rates: SamplingRates, price: float, *, grouped: bool
 ) -> dict[str, Any]:
-    """What ``set_params`` tells of the kept rows, from the released table and its price alone."""
+    """Parameters of the inner estimator, from the released table and its price alone."""
     settings: dict[str, Any] = {"classes": list(range(len(rates.classes)))}
     if estimator.epsilon is not None:
         epsilon = float(estimator.epsilon)
         if price >= epsilon:
             raise ValueError(
-                f"'epsilon_histogram' = {as_given(price)} leaves nothing of the estimator's "
+                f"'epsilon_histogram' = {as_given(price)} uses up the estimator's "
                 f"'epsilon' = {as_given(epsilon)}, which is that of table and training together; "
                 "set it lower."
             )

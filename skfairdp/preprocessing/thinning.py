@@ -73,7 +73,7 @@ class PrivateThinningClassifier(PrivateClassifier):
     -----
     Each record's fate depends on its own cell, the released table and its own draw, so a
     neighbouring data set changes at most one kept row. How many rows are kept is secret:
-    the clone is told the sizes that table and rates predict. Which plan it makes depends on
+    the clone receives the sizes that table and rates predict. Which plan it makes depends on
     the table, hence basic composition. Equal label rates in training do not make
     predictions equal: `certify` states the gap.
 
@@ -175,9 +175,9 @@ class PrivateThinningClassifier(PrivateClassifier):
             return dataclasses.replace(stated, protects=self._unit)
         price, budget = float(self.epsilon_histogram), self.estimator.epsilon
         groups = self.groups is not None if grouped else None
-        # What the estimator was told was declared to it, but by us.
+        # The thinning declared these to the inner estimator; nobody declared them to the thinning.
         others = [text for text in stated.assumptions if text not in assumptions.CLOSED_SETS]
-        if self._unit == "person":  # the estimator was told of one row of each
+        if self._unit == "person":  # the estimator saw one row of each
             alone, of_persons = assumptions.through_noise(), assumptions.through_noise(persons=True)
             others = [of_persons if text == alone else text for text in others]
             others.insert(0, assumptions.DRAWN_ROW)

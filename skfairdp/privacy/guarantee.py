@@ -26,7 +26,7 @@ from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
 
 @dataclass(frozen=True)
 class PrivacyGuarantee:
-    """What differential privacy promises about one release or one fitted model.
+    """Promise of differential privacy about one release or one fitted model.
 
     Parameters
     ----------

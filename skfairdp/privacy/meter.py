@@ -9,7 +9,7 @@ from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
 
 
 class Meter:
-    """What is still to be released of a plan.
+    """Counter of the releases of a plan that are still to come.
 
     Whatever adds noise to private rows draws from it first, so that nothing is released
     that the accountant did not charge.

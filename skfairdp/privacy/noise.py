@@ -65,7 +65,7 @@ class NoiseSource:
 
     @property
     def name(self) -> str:
-        """What a certificate says about the generator."""
+        """Describe the generator for a certificate."""
         if self.reproducible:
             return "AES-128 in counter mode with a fixed seed: not private"
         return GENERATOR

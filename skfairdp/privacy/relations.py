@@ -16,7 +16,7 @@ from dp_accounting import NeighboringRelation
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbours:
-    """What distinguishes two neighbouring data sets."""
+    """Difference between two neighbouring data sets."""
 
     words: str  # One sentence for readers
     # Relation under which dp_accounting knows a release's event; None: an event has no cost
@@ -41,7 +41,7 @@ class Neighbours:
 
 @dataclass(frozen=True, kw_only=True)
 class Protected:
-    """What of a record is protected."""
+    """Protected part of a record."""
 
     words: str  # For readers, after "protects"
     # For the sentence of a certificate, before "with ε = ..."; {records}: those that are meant

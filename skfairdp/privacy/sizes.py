@@ -20,7 +20,7 @@ _MOST_STEPS = 10**8  # a day at a millisecond a step
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many records a plan is made for."""
+    """Numbers of records that a plan is made for."""
 
     cells: tuple[Any, ...]
     counts: tuple[int, ...]  # Records of each cell, >= 1

@@ -1,4 +1,4 @@
-"""What a fit would cost and promise: the result of `quote`."""
+"""Result of `quote`: the cost and the promise of a fit that is not made yet."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PlannedRelease:
 
 @dataclass(frozen=True, eq=False)
 class Quote:
-    """What a fit would cost and promise, from public facts alone.
+    """Cost and promise of a fit that is not made yet, from public facts alone.
 
     Parameters
     ----------

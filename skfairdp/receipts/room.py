@@ -1,4 +1,4 @@
-"""What a privacy ledger has left after a release that is not made yet."""
+"""Rest of a privacy ledger after a release that is not made yet."""
 
 from __future__ import annotations
 

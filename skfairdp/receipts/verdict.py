@@ -22,7 +22,7 @@ TOO_SMALL, DOUBTFUL = 1.0, 0.1
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the noise leaves of the largest possible signal.
+    """Comparison of the noise with the largest possible signal.
 
     Parameters
     ----------

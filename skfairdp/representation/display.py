@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TotalVariationDisplay(PanelDisplay):
-    """How often each code occurs in each group, and what that proves of every predictor.
+    """Frequencies of the codes by group, and the bound that follows for every predictor.
 
     Make one with `from_certificate`.
 

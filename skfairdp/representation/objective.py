@@ -19,7 +19,7 @@ _KINDS = ("gaussian", "bernoulli", "categorical")
 
 @dataclass(frozen=True)
 class ColumnTypes:
-    """Which law each column of a row has, given its representation and group."""
+    """Laws of the columns of a row, given its representation and group."""
 
     gaussian: tuple[int, ...]  # Positions of columns with a normal law of variance 1
     bernoulli: tuple[int, ...]  # Positions of columns of zeros and ones
@@ -129,7 +129,7 @@ class ColumnsLikelihood(nn.Module):
 
 
 class Channel(nn.Module):
-    """From the encoder's output to what the decoders see, and what that costs.
+    """Map from the output of the encoder to the input of the decoders, and its cost.
 
     `hidden` maps what an encoder gives to what a randomiser takes. A call randomises that, in
     training, in `n_samples` draws for each record, next to each other. Result: what the decoders

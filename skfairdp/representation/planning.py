@@ -69,7 +69,7 @@ def training_promise(
 
 
 def randomizer_of(encoder: Any) -> LaplaceRandomizer | ResponseRandomizer:
-    """What an encoder's releases go through, by its settings."""
+    """Build the randomiser of an encoder from its settings."""
     epsilon, d = float(encoder.epsilon), encoder.n_components
     if encoder.noise == "laplace":
         return LaplaceRandomizer(epsilon, d, float(encoder.bound))

@@ -26,7 +26,7 @@ _COIN = 2**62  # a power of two, so that the generator's bits are used as they c
 
 @dataclass(frozen=True)
 class Randomizer:
-    """What hides a vector at a pure local cost.
+    """Randomiser of a vector at a pure local epsilon.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Randomizer:
 
     @property
     def event(self) -> DpEvent | None:
-        """What one release costs, for composition; None without noise.
+        """Cost of one release, for composition; None without noise.
 
         It costs at least as much as any pure release, in every composition.
         """
@@ -354,7 +354,7 @@ class ResponseRandomizer(Randomizer):
 
     @property
     def attenuation(self) -> float:
-        """What a release leaves of a difference between laws of one hidden code."""
+        """Factor by which a release shrinks a difference between laws of one hidden code."""
         kept = 0.0 if self._response is None else self._response.attenuation
         return (1.0 - self.constant_share) * kept
 

@@ -226,8 +226,8 @@ class ReleaseMemory:
     Notes
     -----
     The promise is one epsilon for each distinct (hidden value, encoder, randomiser) of a person,
-    if BLAKE2b with a secret key can't be told from a random function. Whether two rows of a person
-    hide the same value is not protected.
+    if BLAKE2b with a secret key cannot be distinguished from a random function. Whether two rows
+    of a person hide the same value is not protected.
 
     Examples
     --------

@@ -168,7 +168,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
 
     @property
     def privacy_(self) -> PrivacyGuarantee | None:  # type: ignore[override]
-        """What the releases so far promise to each person; None without noise."""
+        """Guarantee of the releases so far to each person; None without noise."""
         if math.isinf(self.randomizer_.epsilon):
             return None
         return self._stated(max(self.releases_.total, 1))

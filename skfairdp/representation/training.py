@@ -42,7 +42,7 @@ from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRando
 
 @dataclass(frozen=True)
 class Task:
-    """What an encoder's settings train: networks, a randomiser between them, and a loss."""
+    """Training task of an encoder: networks, a randomiser between them, and a loss."""
 
     encoder: Any
     randomizer: LaplaceRandomizer | ResponseRandomizer

@@ -73,7 +73,7 @@ class Teachers(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lessons:
-    """What every teacher is taught, and how long; dropped with the fit."""
+    """Training rows of every teacher, and the length of training; dropped with the fit."""
 
     X: np.ndarray
     y_codes: np.ndarray
@@ -86,7 +86,7 @@ class Lessons:
 
     @cached_property
     def fixed(self) -> np.ndarray:
-        """What teachers with nothing to learn answer: the only class, or 0; -1 for others."""
+        """Answer of each teacher with nothing to learn: the only class, or 0; -1 for others."""
         shards = [np.unique(self.y_codes[own]) for own in self.rows]
         fixed = [-1 if len(found) > 1 else int(found[0]) if len(found) else 0 for found in shards]
         return np.array(fixed, dtype=np.int64)

@@ -31,7 +31,7 @@ _NOISY = (
 
 
 def fairness_section(claims: Claims) -> Section:
-    """What is claimed of the differences between groups, notion by notion."""
+    """Section on the differences between groups, notion by notion."""
     fairness = claims.fairness
     remarks = (*([] if claims.accuracy is None else [str(claims.accuracy)]), *claims.remarks)
     if not fairness and not remarks:

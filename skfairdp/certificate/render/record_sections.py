@@ -20,7 +20,7 @@ _EXCERPT = 40
 
 
 class Watch(Protocol):
-    """What a page shows of a monitor: what it watches, its words, its batches, its picture."""
+    """Parts of a monitor's section: the notion it watches, its sentences, batches and picture."""
 
     notion: str
 
@@ -58,7 +58,7 @@ def check_watch(monitor: Watch, claims: Sequence[FairnessGuarantee]) -> None:
 
 
 def of_monitor(monitor: Watch) -> Section:
-    """What has been seen since the certificate."""
+    """Section on the observations since the certificate."""
     rows = tuple(
         (
             str(line["batch"]),

@@ -138,7 +138,7 @@ def _inner(p: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class BinomialCell:
-    """What was observed of one cell: a binomial count, perhaps with noise."""
+    """Observation of one cell: a binomial count, perhaps with noise."""
 
     value: int  # successes; with noise, twice the successes plus the noise
     trials: int  # rows, at least 1

@@ -21,7 +21,7 @@ _NODES, _BLOCK = 512, 16  # rates that are looked at, and how many are first loo
 _ROUNDING = 1e-10  # of a probability from a convolved law
 _PARTS = 16  # to which the rate is rounded that a statistic is made for
 _TOGETHER = 64  # numbers of rows whose laws are computed at once
-_LARGEST = 1.0 - 1e-12  # p-value that is told from 1
+_LARGEST = 1.0 - 1e-12  # largest p-value that is distinguished from 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -252,7 +252,7 @@ class FairPathClassifier(PathClassifier):
             # All steps are about one Gaussian release of this multiplier.
             overall = noise_multiplier * n / (size * math.sqrt(steps))
             overall *= math.sqrt((1.0 - share) / share)
-        # Two groups, unless rows have told of more.
+        # Two groups, unless the rows name more.
         ascent = len(self._rates.names) > 1 or getattr(self, "_n_groups", 2) > 2
         tables = plan_tables(sizes, overall, ascent=ascent, public=self._everybody_is_public)
         return sizes.plan(*first, *tables, delta=self.delta, exact_noise=self.exact_noise)

@@ -49,7 +49,7 @@ class Rates:
         return np.asarray(successes / self.trials_of(sizes))
 
     def direction(self, sizes: Floats) -> Floats:
-        """What selecting a record of each (group, label) costs, for two groups and one rate."""
+        """Cost of selecting a record of each (group, label), for two groups and one rate."""
         first, second = self.trials_of(sizes)[0]
         share = second / (first + second)
         return np.outer([-share, 1.0 - share], self.selected[0])

@@ -65,7 +65,7 @@ def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
 
 
 def flips(scores: Floats, multipliers: Floats) -> tuple[Codes, Codes]:
-    """Where on the path each row's decision changes, and how.
+    """Position on the path at which the decision of each row changes, and its sign.
 
     With rising multiplier a row of ``s > 0`` is selected until some edge, another one from some
     edge on: rounding is monotone, so this holds in floating point too. So its decision changes

@@ -94,8 +94,8 @@ def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
         probe = copy_module(module).eval()
         with torch.no_grad(), SeededDraws(0):
             rows = torch.zeros((2, *row_shape)).to(head.weight)
-            told = nn.functional.linear(_Body(probe, name)(rows), head.weight, head.bias)
-            alike = torch.allclose(probe(rows)[:, 1:], told[:, 1:], atol=1e-4)
+            expected = nn.functional.linear(_Body(probe, name)(rows), head.weight, head.bias)
+            alike = torch.allclose(probe(rows)[:, 1:], expected[:, 1:], atol=1e-4)
             linear = head.bias is not None and alike
     except (RuntimeError, TypeError, ValueError):
         linear = False

@@ -69,7 +69,7 @@ class ScoresObjective(Objective):
 
 
 class Chances(nn.Module):
-    """What a net says of a row, in float64: ``2 eta - 1``, then P(a=g, y=l | x) for g, for l.
+    """Outputs of a net in float64: ``2 eta - 1``, then P(a=g, y=l | x) for each g, for each l.
 
     `module`: returns the logits. `rates`: those that are compared; what none of them needs is 0.
     """
@@ -102,7 +102,7 @@ class Chances(nn.Module):
 
 
 class Scores(nn.Module):
-    """What decides about a row: the columns ``2 eta - 1`` and ``s``, in float64.
+    """Scores that decide about a row: the columns ``2 eta - 1`` and ``s``, in float64.
 
     `chances`: what the net says. `direction` (n_groups, 2): cost of selecting a person of each
     group and label.

@@ -191,21 +191,21 @@ class Tables:
         found: list[tuple[Floats, Signed]] = []
         of_side = len(multipliers) // 2
 
-        def flipped(told: Floats) -> Signed:
-            if not found or found[0][0] is not told:  # of another part of the rows
-                of_told = np.column_stack([told[:, 0], weighted(direction, told)])
-                found[:] = [(told, flips(of_told, multipliers))]
+        def flipped(outputs: Floats) -> Signed:
+            if not found or found[0][0] is not outputs:  # of another part of the rows
+                scores = np.column_stack([outputs[:, 0], weighted(direction, outputs)])
+                found[:] = [(outputs, flips(scores, multipliers))]
             return found[0][1]
 
-        def successes(told: Floats, groups: Codes, labels: Codes) -> Signed:
-            places, changes = flipped(told)
+        def successes(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
+            places, changes = flipped(outputs)
             side, place = np.divmod(places, of_side)
             entries = ((side * len(self.rates.names) + rate_of[labels]) * self.n_groups) + groups
             signs = changes * weights[labels].astype(np.int64)
             return np.where(places < 0, -1, entries * of_side + place), signs
 
-        def right(told: Floats, groups: Codes, labels: Codes) -> Signed:
-            places, changes = flipped(told)
+        def right(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
+            places, changes = flipped(outputs)
             return places, changes * (2 * labels - 1)
 
         changed = self._table(name, successes, (2, len(self.rates.names), self.n_groups, of_side))
@@ -224,8 +224,8 @@ class Tables:
     def _count(self, name: str, direction: Floats, multiplier: float = 1.0) -> Floats:
         """Release who of each (group, label) is selected at a multiplier of a direction."""
 
-        def entries(told: Floats, groups: Codes, labels: Codes) -> Signed:
-            scores = np.column_stack([told[:, 0], weighted(direction, told)])
+        def entries(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
+            scores = np.column_stack([outputs[:, 0], weighted(direction, outputs)])
             selected = decisions(scores, multiplier) > 0.0
             return (labels * 2 + selected) * self.n_groups + groups, np.ones_like(labels)
 
@@ -259,18 +259,18 @@ class Tables:
         """
         assert self._known is not None
         assert self._labels is not None
-        told, labels = self._known, self._labels
-        joint = told[:, 1:].reshape(len(told), self.n_groups, 2)
+        outputs, labels = self._known, self._labels
+        joint = outputs[:, 1:].reshape(len(outputs), self.n_groups, 2)
         own = np.take_along_axis(joint, labels[:, None, None], axis=2)[..., 0].T
         own /= np.maximum(own.sum(axis=0), np.finfo(float).tiny)
 
         def at(costs: Floats) -> Floats:
-            cells = labels * 2 + (told[:, 0] > weighted(costs, told))
+            cells = labels * 2 + (outputs[:, 0] > weighted(costs, outputs))
             counts = [np.bincount(cells, chance, minlength=4) for chance in own]
             return np.reshape(counts, decided.shape)
 
         factors = np.maximum(decided, 0.0) / np.maximum(at(np.zeros((self.n_groups, 2))), 1.0)
-        own *= factors[:, labels, (told[:, 0] > 0.0).astype(int)]
+        own *= factors[:, labels, (outputs[:, 0] > 0.0).astype(int)]
         return at
 
 

@@ -149,8 +149,9 @@ class FunctionalMechanismClassifier(SizedByGroup):
         )
         groups = self._encode_groups(sensitive_features, len(X))
         noise, persons = self._randomness()[1], self._persons(len(X))
-        told, n = groups_of_records(groups, persons), persons.count if persons else len(X)
-        quote = self._settled(RowFacts(n, told, X.shape[1], self._unit), noise)
+        counted = groups_of_records(groups, persons)
+        n = persons.count if persons else len(X)
+        quote = self._settled(RowFacts(n, counted, X.shape[1], self._unit), noise)
         plan, sizes, stated = quote.plan, quote.sizes, quote.privacy
         assert plan is not None
         assert sizes is not None

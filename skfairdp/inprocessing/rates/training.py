@@ -91,7 +91,7 @@ class ScaledAscent(DualAscent):
 
 @dataclass(eq=False)
 class Lagrangian:
-    """What is known of the constraints while a model is trained, all of it released.
+    """Released estimates of the constraints during training.
 
     Masses are means over all steps; rates follow, with a memory, what the predictions of a step
     say beyond the rate that was believed, ``(successes - rate * mass) / mean mass``. A cell may be

@@ -1,4 +1,4 @@
-"""How much one variable tells about another: estimates, a proved lower bound, a test."""
+"""Mutual information of two variables: estimates, a proved lower bound, a test."""
 
 from skfairdp.metrics.information.estimates import nearest_neighbours, plug_in
 from skfairdp.metrics.information.mine import mine

@@ -22,7 +22,7 @@ from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
 @dataclass(frozen=True)
 class Exposure:
-    """What the records of some groups take part in."""
+    """Events in which the records of some groups take part."""
 
     event: DpEvent  # What is released of such a record
     # Labels of its groups; None for a record of any group
@@ -43,7 +43,7 @@ class Exposure:
 
 
 class Stated(Protocol):
-    """What a `PrivacyGuarantee` stores, which is made of exposures."""
+    """Form in which a `PrivacyGuarantee` stores its exposures."""
 
     @property
     def delta(self) -> float: ...

@@ -31,7 +31,7 @@ Kind = tuple[type[DpEvent], ...]
 
 
 class Answer(StrEnum):
-    """How close the figure of an accountant is, rounding apart."""
+    """Tightness of the figure of an accountant, apart from rounding."""
 
     EXACT = "exact"  # Attained by two neighbouring data sets
     UPPER_BOUND = "upper bound"

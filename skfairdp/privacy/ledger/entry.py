@@ -15,7 +15,7 @@ VOIDED, DECLARED = "void", "declare"
 
 @dataclass(frozen=True)
 class Entry:
-    """What one fit, certificate, transform or search spends."""
+    """Cost of one fit, certificate, transform or search."""
 
     number: int  # Position in the file, from 1
     data_set: str

@@ -32,7 +32,7 @@ ACTIVITIES = ("fit", "certify", "transform", "search")
 
 
 class PrivacyLedger:
-    """What every fit, certificate, transform and search has cost on a data set.
+    """Record of the cost of every fit, certificate, transform and search on a data set.
 
     Give it to estimators as ``ledger=``. Each reserves what it is about to spend before
     its training uses a row, and commits when it is done; a fit that fails or is killed
@@ -251,7 +251,7 @@ class PrivacyLedger:
     @contextmanager
     @completed_by(commit)
     def finishing(self, entry: Entry) -> Iterator[None]:
-        """Commit a reservation after a block; an error is told that it stays charged.
+        """Commit a reservation after a block; a note on an error says that it stays charged.
 
         Yields
         ------

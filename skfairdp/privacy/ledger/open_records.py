@@ -17,7 +17,7 @@ from skfairdp.privacy.ledger.totals import Budget
 
 
 class Store:
-    """What the records of an open ledger say; all of them were compared with their digests.
+    """Content of an open ledger, after every record was compared with its digest.
 
     `connection`: inside a transaction if it writes; None for a file that does not exist.
     """

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FORMAT = "skfairdp ledger 2"
-APPLICATION = 0x5AFA1EDB  # in the file's header, so that another data base is told apart
+APPLICATION = 0x5AFA1EDB  # in the file's header, which distinguishes it from other databases
 VERSION = 2
 BUDGET = "budget"
 SCHEMA = """
@@ -35,7 +35,7 @@ class Damaged(Exception):
 
 
 class Head(NamedTuple):
-    """Where a chain of records ends."""
+    """End of a chain of records."""
 
     position: int
     digest: str
@@ -141,6 +141,6 @@ def _sealed(before: str, position: int, data_set: str, kind: str, entry: int, co
     # Lengths keep what stands in one field from reading as the next.
     fields = (before, str(position), data_set, kind, str(entry), content)
     if not all(isinstance(field, str) for field in fields):
-        return ""  # of no record of ours
+        return ""  # not a record of a ledger
     text = "".join([f"{len(field)}:{field}" for field in fields])
     return hashlib.sha256(text.encode()).hexdigest()

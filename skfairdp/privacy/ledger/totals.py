@@ -79,7 +79,7 @@ def _total(parts: list[PrivacyGuarantee], delta: float | None) -> PrivacyGuarant
 
 @dataclass(frozen=True)
 class Budget:
-    """How much may be spent on one data set, in one relation."""
+    """Limit on the total cost for one data set, in one relation."""
 
     epsilon: float  # Largest total privacy loss in nats, > 0
     delta: float  # Delta of the total, in [0, 1)

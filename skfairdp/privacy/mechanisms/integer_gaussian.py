@@ -36,7 +36,7 @@ N_CELLS = 16 << CELL_BITS
 # A word of 64 uniform bits: its slot, the position in a cell, and the first bits of the decision
 # whether the number is kept.
 SLOT_BITS, KEEP_BITS = 15, 16
-# Relative distance at which two float64 probabilities are told apart.
+# Relative distance at which two float64 probabilities are distinguished.
 NEAR = 2.0**-40
 # So many numbers are drawn at once: few enough for the processor's cache.
 CHUNK = 2**14

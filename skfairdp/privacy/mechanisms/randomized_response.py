@@ -19,7 +19,7 @@ _RESOLUTION = 2**62
 
 
 class Integers(Protocol):
-    """What randomised answers need of a source of randomness; a NoiseSource is one."""
+    """Protocol of a source of randomness for randomised answers; a NoiseSource is one."""
 
     def integers(self, high: int, size: int) -> NDArray[np.int64]:
         """Draw `size` uniform integers in ``0 .. high-1``."""
@@ -86,7 +86,7 @@ class RandomizedResponse:
 
     @property
     def attenuation(self) -> float:
-        """What is left of a difference between true values: keep less change, in (0, 1]."""
+        """Factor in (0, 1] by which a difference between true values shrinks: keep less change."""
         return (self._keep - self._change) / _RESOLUTION
 
     @property
