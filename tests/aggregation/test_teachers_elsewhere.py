@@ -73,6 +73,7 @@ def test_votes_do_not_depend_on_the_workers(backend: str, make) -> None:
         np.testing.assert_array_equal(votes(make()), alone)
 
 
+@pytest.mark.slow
 def test_the_bar_counts_teachers_of_other_processes(capfd: pytest.CaptureFixture) -> None:
     with joblib.parallel_config(backend="loky"):
         votes(tree(), n_jobs=2, progress=True)

@@ -53,7 +53,7 @@ from skfairdp.metrics import fairness_report, group_gap
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
 from tests.common.ledgers import EVERY, build
-from tests.common.roster import FAST, SMOOTHED, VOTING, people
+from tests.common.roster import FAST, SMOOTHED, VOTING, each, people
 from tests.privacy.ledger.statements import ledger_in
 
 N, ROW = 307, 211  # neither may show
@@ -748,7 +748,7 @@ def test_numpy_sizes_and_labels_are_as_good_as_python_ones() -> None:
     assert [type(label) for label in model.groups_] == [int, int]
 
 
-@pytest.mark.parametrize("name", [n for n in EVERY if n != "covariance, not private"])
+@each(n for n in EVERY if n != "covariance, not private")
 def test_every_guarantee_prints_the_assumption(name: str, monkeypatch: Any) -> None:
     X, y, groups = people()
     stated = []

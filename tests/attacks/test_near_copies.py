@@ -48,6 +48,7 @@ def guessed(encoder: PrivateFairEncoder) -> float:
     return float((votes.argmax(axis=1) == hidden).mean())
 
 
+@pytest.mark.slow
 def test_fifty_releases_of_near_copies_tell_no_more_than_one() -> None:
     encoder = codes_under_response()
     once = encoder.randomizer_.keep_probability

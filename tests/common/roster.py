@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -270,13 +271,23 @@ VOTING, CLOSED_FORM, SMOOTHED, APART = of("voting"), of("closed form"), of("smoo
 RELEASING, ANSWERING, TABLES = of("releasing"), of("answering"), of("tables")
 NUMBERS = of("numbers")
 
-every_constrained = pytest.mark.parametrize("name", CONSTRAINED)
-every_attribute = pytest.mark.parametrize("name", ATTRIBUTE)
-every_closed_form = pytest.mark.parametrize("name", CLOSED_FORM)
-every_smoothed = pytest.mark.parametrize("name", SMOOTHED)
-every_estimator = pytest.mark.parametrize("name", ROSTER)
-every_regressor = pytest.mark.parametrize("name", NUMBERS)
-every_voting = pytest.mark.parametrize("name", VOTING)
+# One setting of each class is checked at once, the others among the slow tests.
+FIRST = {next(iter(named)) for _, named in SETTINGS.values()}
+
+
+def each(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Run a test for every setting of these, and mark all but the first of a class as slow."""
+    marks = [n if n in FIRST else pytest.param(n, marks=pytest.mark.slow) for n in names]
+    return pytest.mark.parametrize("name", marks)
+
+
+every_constrained = each(CONSTRAINED)
+every_attribute = each(ATTRIBUTE)
+every_closed_form = each(CLOSED_FORM)
+every_smoothed = each(SMOOTHED)
+every_estimator = each(ROSTER)
+every_regressor = each(NUMBERS)
+every_voting = each(VOTING)
 every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 
 

@@ -21,7 +21,7 @@ from skfairdp.figures import significant_up
 from tests.common import halves, roster
 from tests.common.roster import EVERY, SETTINGS, build, exported, once, people, settings_of
 
-every = pytest.mark.parametrize("name", EVERY)
+every = roster.each(EVERY)
 X, Y, GROUPS = people()
 
 
@@ -122,7 +122,7 @@ def test_a_new_fit_forgets_the_old_one_and_only_what_is_released_travels(name: s
 
 
 # Those of the roster that vote take halves of the rows, and fail before their fit begins.
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in roster.VOTING])
+@roster.each(name for name in EVERY if name not in roster.VOTING)
 def test_a_fit_that_fails_leaves_nothing_behind(name: str) -> None:
     model = fitted(name)
     with pytest.raises((TypeError, ValueError)):
@@ -179,7 +179,7 @@ def test_weights_of_rows_are_refused_with_the_reason_and_not_claimed(kind: type,
             estimator.fit_transform(X, Y, sample_weight=np.ones(len(X)))
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in roster.VOTING])
+@roster.each(name for name in EVERY if name not in roster.VOTING)
 def test_a_second_fit_without_a_ledger_is_warned_of_and_that_of_a_clone_is_not(
     name: str, tmp_path
 ) -> None:

@@ -22,6 +22,7 @@ from tests.common.roster import (
     FAST,
     SETTINGS,
     build,
+    each,
     every_class,
     every_estimator,
     once,
@@ -214,7 +215,7 @@ _ROWS = np.arange(300)
 MANY = {"numbers": _ROWS * 97.5, "columns": np.stack([_ROWS % 21, _ROWS % 20], axis=1)}
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in ("table", "Laplace noise")])
+@each(name for name in EVERY if name not in ("table", "Laplace noise"))
 @pytest.mark.parametrize("many", MANY)
 def test_many_undeclared_groups_are_refused_before_a_charge(
     name: str, many: str, tmp_path: Path

@@ -19,10 +19,10 @@ from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import BudgetExceededError
 from skfairdp.privacy import PrivacyGuarantee
 from tests.common.ledgers import EVERY, build, fitted, forbid_rows
-from tests.common.roster import APART, SMOOTHED, TABLES, people
+from tests.common.roster import APART, SMOOTHED, TABLES, each, people
 from tests.privacy.ledger.statements import ledger_in
 
-every = pytest.mark.parametrize("name", EVERY)
+every = each(EVERY)
 
 
 def is_committed(entry: Any, name: str, model: Any, ordinal: int) -> None:
@@ -219,7 +219,7 @@ def test_a_refused_fit_charges_nothing(name, tmp_path, monkeypatch) -> None:
     assert charged == []
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in APART])
+@each(name for name in EVERY if name not in APART)
 def test_repeatable_noise_is_charged_as_no_guarantee(name, tmp_path) -> None:
     ledger = ledger_in(tmp_path)
     model = fitted(name, ledger=ledger, reproducible_noise=True, random_state=0)

@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 from skfairdp import PrivacyLedger
-from tests.common.roster import EVERY, SETTINGS, build, people
+from tests.common.roster import EVERY, build, each, people
 
 # They have public rows, which are half of those that a fit gets, or no fit that costs anything.
 HALVES = {name for name, (kind, _) in EVERY.items() if kind == "voting"}
@@ -43,14 +43,7 @@ def with_ledger(model: Any, ledger: PrivacyLedger) -> Any:
     return model
 
 
-# One setting of each class at once, the others among the slow tests.
-FIRST = {next(iter(settings)) for _, settings in SETTINGS.values()}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [name if name in FIRST else pytest.param(name, marks=pytest.mark.slow) for name in EVERY],
-)
+@each(EVERY)
 def test_the_quote_is_what_the_fit_charges(name: str, tmp_path: Any) -> None:
     X, y, groups = people()
     ledger = PrivacyLedger(tmp_path / "spent.db")
@@ -79,7 +72,7 @@ def test_the_quote_is_what_the_fit_charges(name: str, tmp_path: Any) -> None:
         assert quoted.privacy.protects == stated.protects
 
 
-@pytest.mark.parametrize("name", EVERY)
+@each(EVERY)
 def test_a_quote_prints_as_text_html_and_json(name: str) -> None:
     model = build(name)
     quoted = model.quote(**facts_of(name, model))

@@ -211,7 +211,7 @@ def test_bought_sizes_come_out_of_the_budget():
         epsilon=None, noise_multiplier=2.0, group_sizes_epsilon=0.2, max_epochs=2
     ).fit(X, y, sensitive_features=groups)
     assert with_multiplier.privacy_.is_void
-    with pytest.raises(ValueError, match="leaves nothing"):
+    with pytest.raises(ValueError, match="uses up"):
         FairDPClassifier(epsilon=1.0, group_sizes_epsilon=1.0).fit(X, y, sensitive_features=groups)
 
 
@@ -230,7 +230,7 @@ def test_stopping_pays_for_every_planned_table(tolerance):
 
 def test_tables_that_eat_the_budget_are_refused():
     X, y, groups = two_groups(100)
-    with pytest.raises(ValueError, match="'check_epsilon' = 0.5 for 3 tables leaves nothing"):
+    with pytest.raises(ValueError, match="'check_epsilon' = 0.5 for 3 tables uses up"):
         FairDPClassifier(stop_tolerance=0.1, check_epsilon=0.5).fit(X, y, sensitive_features=groups)
 
 

@@ -273,7 +273,7 @@ def test_the_label_table_is_part_of_the_budget():
     assert (price.epsilon, price.releases) == (0.2, 1)
     assert model.privacy_.epsilon <= 1.0
     assert model.dual_.shape == (2, 2, 2)
-    with pytest.raises(ValueError, match="'label_counts_epsilon' = 1 leaves nothing"):
+    with pytest.raises(ValueError, match="'label_counts_epsilon' = 1 uses up"):
         model.set_params(label_counts_epsilon=1.0).fit(X, y, sensitive_features=groups)
 
 

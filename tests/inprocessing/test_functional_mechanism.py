@@ -250,5 +250,5 @@ def test_bought_sizes_are_paid_from_epsilon():
     assert model.plan_.prior_epsilon == 0.2
     assert model.privacy_.epsilon == 1.0
     assert model.privacy_.adjacency == "add-remove"
-    with pytest.raises(ValueError, match="leaves nothing"):
+    with pytest.raises(ValueError, match="uses up"):
         model.set_params(group_sizes_epsilon=1.0).fit(X, y, sensitive_features=groups)

@@ -200,8 +200,8 @@ def test_what_a_record_adds_to_the_tables_is_one(n, monkeypatch):
         ({"target_bounds": (5, 5)}, "target_bounds"),
         ({"target_bounds": (0, 1), "target_bounds_epsilon": 0.1}, "not both"),
         ({"epsilon": None, "noise_multiplier": 1.0}, "declare target_bounds"),
-        ({"target_bounds_epsilon": 1.0}, "leaves nothing"),
-        ({"target_bounds": (0, 1), "outside_epsilon": 2.0}, "leaves nothing"),
+        ({"target_bounds_epsilon": 1.0}, "uses up"),
+        ({"target_bounds": (0, 1), "outside_epsilon": 2.0}, "uses up"),
     ],
 )
 def test_bounds_that_cannot_be_are_refused_before_a_charge(settings, message, tmp_path):

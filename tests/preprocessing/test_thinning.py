@@ -323,7 +323,7 @@ def test_an_estimator_that_was_fitted_elsewhere_stays_there() -> None:
         ({"estimator__dataset_size": 300}, "'estimator' sets dataset_size=300"),
         ({"estimator__classes": [0, 1]}, "'estimator' sets classes=.*set 'classes' here"),
         ({"epsilon_histogram": 0.0}, "'epsilon_histogram'"),
-        ({"epsilon_histogram": 1.0}, "'epsilon_histogram' = 1 leaves nothing"),
+        ({"epsilon_histogram": 1.0}, "'epsilon_histogram' = 1 uses up"),
         ({"epsilon_histogram": float("inf")}, "'epsilon_histogram'"),
         ({"tolerance": -0.1}, "'tolerance'"),
         ({"minimum_rate": 1.1}, "'minimum_rate'"),
