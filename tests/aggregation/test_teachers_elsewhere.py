@@ -152,6 +152,15 @@ class Interrupted(DecisionTreeClassifier):
         return super().fit(X, y)
 
 
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
+    """Heed interrupts, which a shell lets its background jobs ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded_interrupts")
 @pytest.mark.parametrize("catches", [False, True])
 def test_an_interrupt_by_the_user_ends_the_fit(catches: bool) -> None:
     before = signal.getsignal(signal.SIGINT)

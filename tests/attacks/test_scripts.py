@@ -1,0 +1,60 @@
+"""The command that runs attack scripts of other folders."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.__main__ import main
+from tests.attacks.old_names import MOVED
+from tests.attacks.scripts import Record, outcome_of, verdict_on
+
+
+@pytest.mark.parametrize("new", sorted(set(MOVED.values())))
+def test_moved_modules_are_where_the_table_says(new: str) -> None:
+    importlib.import_module(new)
+
+
+@pytest.mark.slow
+def test_a_stale_import_is_a_failure_and_a_moved_module_is_found(tmp_path: Path) -> None:
+    (tmp_path / "stale.py").write_text("from skfairdp.engine.flat import gone\n")
+    (tmp_path / "moved.py").write_text("from skfairdp.engine.flat import flatten\nprint(1)\n")
+    (tmp_path / "waits.py").write_text("import time\ntime.sleep(60)\n")
+    stale = outcome_of(tmp_path / "stale.py", 60.0)
+    assert stale.failed
+    assert "ImportError: cannot import name 'gone'" in stale.verdict
+    assert not outcome_of(tmp_path / "moved.py", 60.0).failed
+    assert outcome_of(tmp_path / "waits.py", 0.2).verdict == "exceeded the time limit"
+    assert main([str(tmp_path), "--seconds", "60", "--only", "moved"]) == 0
+    assert main([str(tmp_path), "--seconds", "60", "--only", "stale"]) == 1
+
+
+def test_without_folders_nothing_is_said_to_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SKFAIRDP_ATTACKS", raising=False)
+    assert main([]) == 2
+    assert "SKFAIRDP_ATTACKS" in capsys.readouterr().err
+    assert main([str(tmp_path / "none")]) == 2
+    assert main([str(tmp_path)]) == 1  # a folder without scripts
+
+
+@pytest.mark.parametrize(
+    ("record", "status", "printed", "failed"),
+    [
+        (Record(), 0, "", False),
+        (Record(), 1, "", True),
+        (Record(stops="ValueError"), 1, "", False),
+        (Record(stops="ValueError"), 0, "", True),
+        (Record(prints="void True"), 0, "eps inf void True", False),
+        (Record(prints="void True"), 0, "eps 1.0", True),
+        (Record(never_prints=r"[1-9]\d* of"), 0, "0 of 60", False),
+        (Record(never_prints=r"[1-9]\d* of"), 0, "12 of 60", True),
+    ],
+)
+def test_output_is_compared_with_the_record(
+    record: Record, status: int, printed: str, failed: bool
+) -> None:
+    assert verdict_on(record, status, printed, "ValueError: refused")[1] is failed
