@@ -9,12 +9,18 @@ import pytest
 
 from tests.attacks.__main__ import main
 from tests.attacks.old_names import MOVED
-from tests.attacks.scripts import Record, outcome_of, verdict_on
+from tests.attacks.scripts import RECORDS, ROOT, Record, outcome_of, verdict_on
 
 
 @pytest.mark.parametrize("new", sorted(set(MOVED.values())))
 def test_moved_modules_are_where_the_table_says(new: str) -> None:
     importlib.import_module(new)
+
+
+def test_scripts_that_cannot_run_have_a_test_in_their_place() -> None:
+    replaced = [record for record in RECORDS.values() if record.needs]
+    assert replaced
+    assert all((ROOT / record.now).is_file() for record in replaced)
 
 
 @pytest.mark.slow
