@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import skfairdp
+from tests.common.listed_calls import PACKAGE, calling, found_in, listed_in, name_of
 
-PACKAGE = Path(skfairdp.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "theory" / "choices.md"
 # Where figures with noise, or counted on rows that were drawn, are read.
 ROOMS = (
@@ -145,41 +142,17 @@ LISTED: dict[str, dict[str, str]] = {
 
 def chooses(call: ast.Call) -> bool:
     """Whether a call takes one of many; ``max(a, b)`` is a limit and takes none."""
-    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    name = name_of(call)
     keyed = any(keyword.arg == "key" for keyword in call.keywords)
     if name in {"min", "max"}:
         return keyed or isinstance(call.func, ast.Attribute) or len(call.args) == 1
     return name in CHOOSERS or (name == "sorted" and keyed)
 
 
-def choosing(node: ast.AST, scope: tuple[str, ...] = ()) -> Iterator[str]:
-    """Name the functions that choose, with the classes and functions around them."""
-    for child in ast.iter_child_nodes(node):
-        named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if isinstance(child, ast.Call) and chooses(child):
-            yield ".".join(scope)
-        yield from choosing(child, (*scope, child.name) if named else scope)
-
-
-def found_in(room: str) -> dict[str, set[str]]:
-    place = PACKAGE / room
-    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
-    found = {
-        file.relative_to(PACKAGE).as_posix(): set(choosing(ast.parse(file.read_text("utf-8"))))
-        for file in files
-    }
-    return {name: functions for name, functions in found.items() if functions}
-
-
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_choice_is_listed_with_a_reason(room: str) -> None:
-    listed = {
-        name: {one for functions in reasons.values() for one in functions.split()}
-        for name, reasons in LISTED.items()
-        if name == room or name.startswith(f"{room}/")
-    }
     # Add to LISTED what is new, and to docs/theory/choices.md if noise decides; drop what is gone.
-    assert found_in(room) == listed
+    assert found_in(room, chooses) == listed_in(room, LISTED)
 
 
 def test_every_noisy_choice_is_on_the_page() -> None:
@@ -205,9 +178,9 @@ def test_the_tests_that_the_page_names_exist() -> None:
     ],
 )  # fmt: skip
 def test_a_choice_is_found(text: str) -> None:
-    assert list(choosing(ast.parse(f"class A:\n    def f():\n        {text}"))) == ["A.f"]
+    assert list(calling(ast.parse(f"class A:\n    def f():\n        {text}"), chooses)) == ["A.f"]
 
 
 @pytest.mark.parametrize("text", ["max(a, 1.0)", "sorted(names)", "np.maximum(counts, 0.0)"])
 def test_a_limit_is_no_choice(text: str) -> None:
-    assert not list(choosing(ast.parse(text)))
+    assert not list(calling(ast.parse(text), chooses))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-import skfairdp
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.labels import label_column, positions
 from skfairdp.one_column import column_cells, of_one_kind
+from tests.common.listed_calls import calling, found_in, listed_in, name_of
 
 LARGE = 2**53 + 1
 CHANGED = [None, 0.5, "text", "", LARGE - 1, float("nan")]
@@ -54,7 +52,6 @@ def test_only_objects_of_one_kind_get_a_type() -> None:
     assert of_one_kind(column_cells([1, "a"])).dtype == object
 
 
-PACKAGE = Path(skfairdp.__file__).parent
 # Calls that may choose one type for many values by looking at all of them.
 CHOOSING = {
     "Categorical", "DataFrame", "Index", "Series", "array", "asanyarray", "asarray",
@@ -137,38 +134,18 @@ ALLOWED: dict[str, dict[str, str]] = {
 }
 
 
-def choosing(node: ast.AST, scope: tuple[str, ...] = ()) -> Iterator[str]:
-    """Name the functions with a call that is given no dtype."""
-    for child in ast.iter_child_nodes(node):
-        named = isinstance(child, ast.FunctionDef | ast.ClassDef)
-        if isinstance(child, ast.Call):
-            name = getattr(child.func, "attr", getattr(child.func, "id", ""))
-            positional = name in {"array", "asarray"} and len(child.args) > 1
-            given = positional or any(keyword.arg == "dtype" for keyword in child.keywords)
-            if name in CHOOSING and not given:
-                yield ".".join(scope) or "<module>"
-        yield from choosing(child, (*scope, child.name) if named else scope)
-
-
-def found_in(room: str) -> dict[str, set[str]]:
-    place = PACKAGE / room
-    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
-    found = {
-        file.relative_to(PACKAGE).as_posix(): set(choosing(ast.parse(file.read_text("utf-8"))))
-        for file in files
-    }
-    return {name: functions for name, functions in found.items() if functions}
+def chooses(call: ast.Call) -> bool:
+    """Whether a call may choose a type: it makes an array or column and is given no dtype."""
+    name = name_of(call)
+    positional = name in {"array", "asarray"} and len(call.args) > 1
+    given = positional or any(keyword.arg == "dtype" for keyword in call.keywords)
+    return name in CHOOSING and not given
 
 
 @pytest.mark.parametrize("room", READING)
 def test_no_unlisted_call_chooses_a_type_for_many_cells(room: str) -> None:
-    listed = {
-        name: {one for functions in reasons.values() for one in functions.split()}
-        for name, reasons in ALLOWED.items()
-        if name == room or name.startswith(f"{room}/")
-    }
     # Read cells by `column_cells`, or pass a dtype; list what is harmless with its reason.
-    assert found_in(room) == listed
+    assert found_in(room, chooses) == listed_in(room, ALLOWED)
 
 
 def test_reasons_are_those_that_are_explained() -> None:
@@ -185,4 +162,4 @@ def test_reasons_are_those_that_are_explained() -> None:
     ],
 )  # fmt: skip
 def test_a_call_that_chooses_is_found(text: str, found: bool) -> None:
-    assert (list(choosing(ast.parse(f"def f():\n    {text}"))) == ["f"]) is found
+    assert (list(calling(ast.parse(f"def f():\n    {text}"), chooses)) == ["f"]) is found

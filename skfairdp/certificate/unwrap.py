@@ -95,7 +95,10 @@ def learns_from_rows(step: Any) -> bool:
 
 
 def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
-    """Steps inside containers, recursively; what passes columns on or drops them is left out."""
+    """Steps inside containers, recursively; what passes columns on or drops them is left out.
+
+    A ColumnTransformer that is not fitted has the steps that it was given, and its remainder.
+    """
     if type(stage) is FrozenEstimator and charges_privacy(stage.estimator) and not shadows(stage):
         stage = stage.estimator  # it has paid
     if stage is None or isinstance(stage, str):
@@ -109,7 +112,7 @@ def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
     if type(stage) is not ColumnTransformer:
         inner = list(stage.steps if type(stage) is Pipeline else stage.transformer_list)
     else:
-        inner = [(key, transformer) for key, transformer, _ in stage.transformers_]
+        inner = [(key, transformer) for key, transformer, _ in _parts_of(stage)]
         inner += [
             (key, ContainerChoice(f"columns chosen by {_chooser(columns)}"))
             for key, _, columns in stage.transformers
@@ -138,10 +141,16 @@ def _chooser(columns: Any) -> str:
     return "a function" if callable(columns) else f"a {type(columns).__name__}"
 
 
+def _parts_of(stage: ColumnTransformer) -> list[tuple[str, Any, Any]]:
+    """Name, transformer and columns of each part: the fitted ones, or those that were given."""
+    given = [*stage.transformers, ("remainder", stage.remainder, None)]
+    return list(getattr(stage, "transformers_", given))
+
+
 def _changed_by_fit(stage: ColumnTransformer) -> Iterator[tuple[str, ContainerChoice]]:
     """Fitted copies of listed steps whose parameters are not those that were given."""
     given = {key: step for key, step, _ in (*stage.transformers, ("remainder", stage.remainder, 0))}
-    for key, fitted, _ in stage.transformers_:
+    for key, fitted, _ in _parts_of(stage):
         before = given.get(key)
         if type(before) is type(fitted) and type(fitted) in HARMLESS:
             moved = changed_parameters(before, fitted)

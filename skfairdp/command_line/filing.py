@@ -160,12 +160,12 @@ class ChargedReport:
         """Stop where a run spent what was not charged, which no mechanism of the command does."""
         epsilon, delta = self.arguments.epsilon, self.arguments.delta
         unit = self._unit
-        (stated,) = covered([spent or PrivacyGuarantee.void(protects=unit)], "zero-out", unit)
+        (cost,) = covered([spent or PrivacyGuarantee.void(protects=unit)], "zero-out", unit)
         # Refusals looked at groups: no promise for removed records may leave the command.
         removed = spent is not None and spent.adjacency != "zero-out"
-        if removed or not stated.satisfies(epsilon, delta):
+        if removed or not cost.satisfies(epsilon, delta):
             raise PlanError(
-                f"The run spent ε = {as_given(stated.epsilon)}, δ = {as_given(stated.delta)} under "
+                f"The run spent ε = {as_given(cost.epsilon)}, δ = {as_given(cost.delta)} under "
                 f"{'another relation' if removed else 'zero-out'}, and was charged ε = "
                 f"{as_given(epsilon)}, δ = {as_given(delta)} under zero-out."
             )
@@ -187,8 +187,8 @@ class ChargedReport:
             return f"the ledger could not be read ({type(error).__name__}), {budget}"
         if not entries:
             return None
-        stated = ("{0} ({2}, {3}: ε = {4}, δ = {5}, {7})".format(*ledger_cells(e)) for e in entries)
-        return f"entry {', entry '.join(stated)} of {self.ledger.path}"
+        named = ("{0} ({2}, {3}: ε = {4}, δ = {5}, {7})".format(*ledger_cells(e)) for e in entries)
+        return f"entry {', entry '.join(named)} of {self.ledger.path}"
 
     def _answer(self, certificate: Certificate) -> int:
         arguments = self.arguments

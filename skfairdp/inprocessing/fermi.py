@@ -149,10 +149,10 @@ class DPFermiClassifier(GroupedClassifier):
         return self._plan_sums(sizes, *sums, counts=counts)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
-        assert groups is not None
-        n_strata = len(classes) if self._by_label else 1
         from skfairdp.inprocessing.fermi_objective import ErmiObjective
 
+        assert groups is not None
+        n_strata = len(classes) if self._by_label else 1
         return ErmiObjective(
             base, len(groups.labels), n_strata, len(classes), float(self.fairness_weight)
         )

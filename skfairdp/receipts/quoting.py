@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import ParameterGrid
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows
+from skfairdp.certificate.step_rules import reasons_of_container
+from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, leaves_of
 from skfairdp.parameters import check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import totals
@@ -136,7 +136,8 @@ def _quoted(model: Any, facts: RowFacts) -> Quote:
 
 
 def _of_pipeline(model: Pipeline, facts: RowFacts) -> Quote:
-    parts, charged, reasons, ledger = [], [], [], None
+    parts, charged, ledger = [], [], None
+    reasons = [f"{name!r} of the Pipeline: {reason}." for name, reason in _of_containers(model)]
     for place, (name, step) in enumerate(_steps(model)):
         if hasattr(type(step), "_priced"):
             # What columns an earlier step puts out is not known.
@@ -148,11 +149,8 @@ def _of_pipeline(model: Pipeline, facts: RowFacts) -> Quote:
             ledger = getattr(step, "ledger", None) if ledger is None else ledger
             if part.privacy is None:
                 reasons.append(f"Step {name!r} trains without noise.")
-        elif _learns(step):
-            reasons.append(
-                f"Step {name!r} ({kind_of(step)}) learns from the rows without noise, unless it "
-                "is listed in public_steps when the model is certified."
-            )
+        else:
+            reasons += _learned(name, step)
     stated = _composed([part.privacy for part in parts if part.privacy is not None], reasons)
     whole = Quote(type(model).__name__, facts, stated, charge=None, steps=tuple(parts))
     return whole.with_ledger(ledger, charged)
@@ -202,23 +200,35 @@ def _composed(stated: list[PrivacyGuarantee], reasons: list[str]) -> PrivacyGuar
 
 
 def _steps(model: Pipeline) -> Iterator[tuple[str, Any]]:
+    """Steps in order, those of inner Pipelines too; a subclass may do more than its steps."""
     for name, step in model.steps:
         if step is None or step == "passthrough":
             continue
-        if isinstance(step, Pipeline):
+        if type(step) is Pipeline:
             yield from _steps(step)
         else:
             yield name, step
 
 
-def _learns(step: Any) -> bool:
-    """Whether fitting a step of others takes more from the rows than their form."""
-    if isinstance(step, ColumnTransformer):
-        chosen = [(inner, columns) for _, inner, columns in step.transformers]
-        inside = [inner for inner, _ in chosen if not isinstance(inner, str)]
-        return any(callable(columns) for _, columns in chosen) or any(map(_learns, inside))
-    if isinstance(step, FeatureUnion):
-        return any(_learns(inner) for _, inner in step.transformer_list if inner != "passthrough")
-    if isinstance(step, Pipeline):
-        return any(_learns(inner) for _, inner in _steps(step))
-    return charges_privacy(step) or learns_from_rows(step)
+def _of_containers(model: Pipeline) -> Iterator[tuple[str, str]]:
+    """Parameters of a Pipeline and of those inside it that may keep rows, with the reasons."""
+    if type(model) is not Pipeline:
+        yield type(model).__name__, "a subclass may learn what its steps do not"
+        return
+    yield from reasons_of_container(model)
+    for _, step in model.steps:
+        if type(step) is Pipeline:
+            yield from _of_containers(step)
+
+
+def _learned(name: str, step: Any) -> Iterator[str]:
+    """Say which parts of a step of another library take more from the rows than their form.
+
+    By the rules of certificates, on a step that is not fitted.
+    """
+    for where, leaf in leaves_of(name, step):
+        if charges_privacy(leaf) or learns_from_rows(leaf):
+            yield (
+                f"Step {where!r} ({kind_of(leaf)}) learns from the rows without noise, unless it "
+                "is listed in public_steps when the model is certified."
+            )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfairdp import (
@@ -127,3 +131,65 @@ def test_a_private_search_is_quoted_for_the_rows_that_it_expects_to_train_on() -
     quoted = search.quote(n_rows=400)
     assert 0.9 < quoted.epsilon <= 1.0
     assert "About 300 rows train" in str(quoted)
+
+
+def scaled_columns(**settings: Any) -> ColumnTransformer:
+    return ColumnTransformer([("kept", "passthrough", [0])], **settings)
+
+
+class Subclass(Pipeline):
+    """May do more than its steps."""
+
+
+class Columns(list):  # type: ignore[type-arg]
+    """May keep what it is compared with."""
+
+
+# Pipelines before the private step that learn, or may learn, from rows.
+LEARNING: dict[str, Callable[[Any, str], Pipeline]] = {
+    "a cache": lambda last, folder: Pipeline([("p", PUBLIC), ("d", last)], memory=folder),
+    "a cache inside": lambda last, folder: make_pipeline(
+        Pipeline([("p", PUBLIC)], memory=folder), last
+    ),
+    "a scaler": lambda last, _: make_pipeline(StandardScaler(), last),
+    "a scaler of the remainder": lambda last, _: make_pipeline(
+        scaled_columns(remainder=StandardScaler()), last
+    ),
+    "columns by a function": lambda last, _: make_pipeline(
+        ColumnTransformer([("k", "passthrough", lambda X: [0])]), last
+    ),
+    "columns of a class": lambda last, _: make_pipeline(
+        ColumnTransformer([("k", "passthrough", Columns([0]))]), last
+    ),
+    "a scaler in a union": lambda last, _: make_pipeline(
+        FeatureUnion([("a", "passthrough"), ("b", StandardScaler())]), last
+    ),
+    "a subclass of Pipeline": lambda last, _: make_pipeline(Subclass([("p", PUBLIC)]), last),
+    "a subclass around all": lambda last, _: Subclass([("p", PUBLIC), ("d", last)]),
+}
+PUBLIC = PublicScaler(dict.fromkeys(range(3), (-6.0, 6.0)))
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_no_quote_is_finite_where_the_certificate_is_void(name: str, tmp_path: Any) -> None:
+    model = LEARNING[name](DPSGDClassifier(max_epochs=1, progress=False), str(tmp_path))
+    quoted = quote(model, n_rows=400, n_features=3)
+    model.fit(*rows())
+    privacy = certify(model).privacy
+    assert privacy is not None
+    assert privacy.is_void
+    assert quoted.privacy is not None
+    assert quoted.privacy.is_void
+    assert "Promises nothing" in str(quoted)
+
+
+@pytest.mark.parametrize(
+    "inner", [scaled_columns(), Pipeline([("p", PUBLIC)])], ids=["columns", "pipeline"]
+)
+def test_harmless_containers_leave_the_price(inner: Any) -> None:
+    model = make_pipeline(inner, DPSGDClassifier(max_epochs=1, progress=False))
+    quoted = quote(model, n_rows=400, n_features=3)
+    promised = certify(model.fit(*rows())).privacy
+    assert promised is not None
+    assert quoted.epsilon == promised.epsilon
+    assert not promised.is_void

@@ -240,23 +240,23 @@ def _composed_cost(
     guarantees: Sequence[PrivacyGuarantee], delta: float, adjacency: str
 ) -> tuple[float, str, DpEvent | None]:
     """Epsilon of a composition, who computed it, and the event if one says it all."""
-    events = tuple(item.event for item in guarantees if item.event is not None)
+    given = tuple(item.event for item in guarantees if item.event is not None)
     plain = [item.epsilon for item in guarantees if item.event is None]
     # An (epsilon, delta) promise is, but for an event of probability delta, no worse than
     # discrete Laplace noise of the same pure epsilon.
     pure = tuple(dp_event.DiscreteLaplaceDpEvent(number, 1) for number in plain)
     relation = adjacency
     two_places = NEIGHBOURS[adjacency].places == 2
-    if accounted(adjacency) is None or (two_places and not events):
+    if accounted(adjacency) is None or (two_places and not given):
         # What is promised about both data sets is the same pair whatever the relation is.
         relation = "add-remove"
     elif two_places and pure:
         # There, an event is what is released of one record, and is charged in both places; a
         # promise about both is not such an event, and is added by basic composition.
-        events_alone = canonical(dp_event.ComposedDpEvent(events))
+        events_alone = canonical(dp_event.ComposedDpEvent(given))
         cost = sum(plain) + event_epsilon(events_alone, delta, adjacency)
         return cost, "basic composition", None
-    event = canonical(dp_event.ComposedDpEvent((*events, *pure)))
+    event = canonical(dp_event.ComposedDpEvent((*given, *pure)))
     cost = event_epsilon(event, delta, relation)
     kept = event if relation == adjacency else None
     # Where little or no delta is left, pure releases compose no better than by their sum, and
