@@ -29,6 +29,8 @@ def scikit_learn_config() -> Iterator[None]:
     sklearn.set_config(**before)
 
 
+# The noise of about one fit of 150 leaves the start of a path above the tolerance.
+@pytest.mark.filterwarnings("ignore:The path does not keep:skfairdp.exceptions.FairnessWarning")
 @pytest.mark.usefixtures("scikit_learn_config")
 def test_python_blocks_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "readme.py"
