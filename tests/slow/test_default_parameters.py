@@ -10,7 +10,7 @@ from skfairdp import DPSGDClassifier, FairDPClassifier
 from skfairdp.datasets import fetch_adult
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.campaign
 
 # What a search would try: learning rate, batch, epochs, clip, width, depth, schedule.
 ALTERNATIVES = [
