@@ -22,6 +22,7 @@ from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.charging import ChargedFit, refusing_weights
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.documentation import completed_by
+from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
 from skfairdp.fairness.notions import Notion
 from skfairdp.labels import encode_labels
 from skfairdp.numbers import check_numbers
@@ -355,7 +356,7 @@ class PrivatePredictor(PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         tags.input_tags.sparse = self._in_parts
-        return tags
+        return expecting(tags, FRESH_FITS if tags.non_deterministic else {})
 
 
 class PrivateClassifier(ClassifierMixin, PrivatePredictor):
@@ -383,7 +384,13 @@ class PrivateClassifier(ClassifierMixin, PrivatePredictor):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         tags.classifier_tags.multi_class = self._multiclass
-        return tags
+        drawn = DRAWN_DECISIONS if self._draws_decisions else {}
+        return expecting(tags, tags.expected_failed_checks, drawn)
+
+    @property
+    def _draws_decisions(self) -> bool:
+        """Whether `predict` draws, so that a row may get the less likely class."""
+        return False
 
 
 class PrivateRegressor(RegressorMixin, PrivatePredictor):

@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # A room may import rooms of earlier layers, and itself. Rooms of one layer do not know
 # each other.
 LAYERS = (
-    {"exceptions", "figures", "documentation", "scikit_learn"},
+    {"exceptions", "expected_checks", "figures", "documentation", "scikit_learn"},
     {"assumptions", "deprecation", "parameters"},
     {"datasets", "one_column"},
     {"labels"},

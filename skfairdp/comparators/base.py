@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from skfairdp.comparators.networks import Batch, Losses, Widths
 from skfairdp.engine.training import Progress
+from skfairdp.expected_checks import expecting
 from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import (
@@ -269,7 +270,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self._needs_labels
         tags.requires_fit = True
-        return tags
+        return expecting(tags)
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep parameters and what was fitted, nothing else."""

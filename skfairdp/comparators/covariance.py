@@ -16,6 +16,7 @@ from sklearn.linear_model import Lasso
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import warn_user
+from skfairdp.expected_checks import expecting
 from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters, fixed
@@ -172,7 +173,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = False
         tags.classifier_tags.poor_score = False
-        return tags
+        return expecting(tags)
 
 
 def _covariances(design: Floats, labels: Codes, membership: Floats, notion: str) -> Linearised:

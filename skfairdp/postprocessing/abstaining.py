@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.assumptions import QUERIERS
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import FairnessWarning, warn_user
+from skfairdp.expected_checks import FRESH_FITS, expecting
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate, smallest_cold_start
 from skfairdp.fairness.groups import encode_groups
@@ -307,4 +308,4 @@ class AbstainingClassifier(PrivateClassifier):
         tags.input_tags = inner.input_tags
         tags.classifier_tags = inner.classifier_tags or tags.classifier_tags
         tags.non_deterministic = inner.non_deterministic
-        return tags
+        return expecting(tags, FRESH_FITS if tags.non_deterministic else {})

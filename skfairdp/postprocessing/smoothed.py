@@ -15,6 +15,7 @@ from sklearn.utils import get_tags
 
 from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
+from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
 from skfairdp.fairness.bounds.rate_gaps import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import encode_groups, groups_of_training
@@ -336,4 +337,9 @@ class SmoothedClassifier(PrivateClassifier):
         if not hasattr(self.estimator, "__sklearn_tags__"):
             return tags  # fit says what is wrong with it
         tags.non_deterministic = get_tags(self.estimator).non_deterministic
-        return tags
+        fresh = FRESH_FITS if tags.non_deterministic else {}
+        return expecting(tags, fresh, DRAWN_DECISIONS if self._draws_decisions else {})
+
+    @property
+    def _draws_decisions(self) -> bool:
+        return self.decision == "draw"

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from skfairdp.expected_checks import MISSING_IS_UNKNOWN, expecting
 from skfairdp.labels import positions
 from skfairdp.parameters import MAPPING, Choice
 from skfairdp.preprocessing import columns
@@ -172,4 +173,4 @@ class PublicEncoder(columns.DeclaredTransformer):
         tags.input_tags.categorical = True
         tags.input_tags.string = bool(self.categories)
         tags.transformer_tags.preserves_dtype = []
-        return tags
+        return expecting(tags, MISSING_IS_UNKNOWN if self.categories else {})

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.expected_checks import expecting
 from skfairdp.labels import positions
 from skfairdp.scikit_learn import TransformerMixin
 
@@ -192,4 +193,4 @@ class LevelsMixin(TransformerMixin):
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []
-        return tags
+        return expecting(tags)

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
+from skfairdp.expected_checks import expecting
 from skfairdp.preprocessing import columns
 from skfairdp.scikit_learn import OneToOneFeatureMixin
 
@@ -157,7 +158,7 @@ class PublicScaler(OneToOneFeatureMixin, columns.DeclaredTransformer):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.fill is not None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        return expecting(tags)
 
 
 def _columns_with(wrong: NDArray[np.bool_], names: Iterable[Hashable]) -> list[Hashable]:

@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from skfairdp import assumptions
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.expected_checks import FRESH_FITS, expecting
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.figures import significant_up
@@ -287,4 +288,4 @@ class PrivateThinningClassifier(PrivateClassifier):
         repeatable = getattr(self.estimator, "reproducible_noise", False)
         tags.non_deterministic = not (self.reproducible_noise and repeatable)
         tags.classifier_tags.multi_class = getattr(self.estimator, "_multiclass", True)
-        return tags
+        return expecting(tags, FRESH_FITS if tags.non_deterministic else {})

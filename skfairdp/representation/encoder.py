@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.utils import Tags
 
+from skfairdp.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.figures import significant_up
@@ -329,4 +330,5 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         tags.target_tags.required = True
         tags.requires_fit = True
         tags.transformer_tags.preserves_dtype = []
-        return tags
+        fresh = FRESH_RELEASES if tags.non_deterministic else {}
+        return expecting(tags, NOISE_BY_PLACE, fresh)

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
+from skfairdp.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.parameters import Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts import Quote, RowFacts
@@ -166,4 +167,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
         tags.input_tags.allow_nan = True
         tags.requires_fit = True
         tags.target_tags.required = False
-        return tags
+        if not tags.non_deterministic:
+            return expecting(tags)
+        fresh = {} if self.reproducible_noise else FRESH_RELEASES
+        return expecting(tags, NOISE_BY_PLACE, fresh)

@@ -193,4 +193,4 @@ def test_one_group_and_a_group_without_one_label_go_through() -> None:
 
 
 def test_scikit_learns_checks_pass() -> None:
-    assert unexpected(Model(max_covariance=9.0, alpha=1e-4), {}) == []
+    assert unexpected(Model(max_covariance=9.0, alpha=1e-4)) == []

@@ -463,4 +463,4 @@ def test_a_constant_estimator_goes_through() -> None:
 def test_scikit_learns_checks_pass() -> None:
     # So wide a tolerance leaves one model, whose answers are not drawn.
     wide = Model(tolerance=0.99, reproducible_noise=True, random_state=0, **SHORT)
-    assert unexpected(wide, {}) == []
+    assert unexpected(wide) == []

@@ -448,7 +448,7 @@ def test_scikit_learns_checks() -> None:
         n_iter=1, holdout_fraction=0.1, delta=1e-4, reproducible_noise=True,
         random_state=0,
     )  # fmt: skip
-    assert unexpected(search, {}) == []
+    assert unexpected(search) == []
 
 
 def test_declared_sizes_make_it_a_claim_about_added_or_removed_records() -> None:

@@ -333,7 +333,7 @@ def test_the_grid_has_a_cell_for_every_float() -> None:
 )
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks(estimator) -> None:
-    assert unexpected(estimator, {}) == []
+    assert unexpected(estimator) == []
 
 
 def test_parts_follow_the_counts_and_heavy_cells_stand_alone() -> None:

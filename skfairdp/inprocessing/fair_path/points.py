@@ -18,6 +18,7 @@ from skfairdp.certificate import Certificate, certify
 from skfairdp.datasets.stored_rows import in_chunks
 from skfairdp.documentation import completed_by
 from skfairdp.exceptions import FairnessWarning, warn_user
+from skfairdp.expected_checks import ADJUSTED_DECISIONS, expecting
 from skfairdp.figures import significant_up
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.display import FairPathDisplay
@@ -53,6 +54,10 @@ class PathClassifier(GradientClassifier):
     start_: float = field(init=False)
     multiplier_: float = field(init=False)
     kept_tolerance_: float = field(init=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        return expecting(tags, tags.expected_failed_checks, ADJUSTED_DECISIONS)
 
     @property
     def _rates(self) -> Rates:

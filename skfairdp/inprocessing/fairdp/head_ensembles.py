@@ -55,6 +55,10 @@ class EnsembleClassifier(GradientClassifier):
     head_name_: str = field(init=False)
     key_: bytes = field(init=False)
 
+    @property
+    def _draws_decisions(self) -> bool:
+        return self.smoothing is not None or self.prediction == "gibbs"
+
     @in_chunks
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Estimate class probabilities.
@@ -94,7 +98,7 @@ class EnsembleClassifier(GradientClassifier):
         return self.classes_[self._decide(self._embed(X), X).astype(np.int64)]
 
     def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
-        drawn = self.smoothing is not None or self.prediction == "gibbs"
+        drawn = self._draws_decisions
         return self.predict_proba(X)[:, 1] if drawn else None
 
     def _head(self) -> nn.Linear:
