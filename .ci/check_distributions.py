@@ -1,4 +1,4 @@
-"""Check the contents of a wheel and a source distribution: python .ci/check_distributions.py DIST."""
+"""Check what a wheel and a source distribution hold: python .ci/check_distributions.py DIST."""
 
 from __future__ import annotations
 
