@@ -22,6 +22,7 @@ from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
+from skfairdp.receipts import RowFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -159,9 +160,9 @@ class FairPathClassifier(PathClassifier):
     _needs_groups = "rates are compared between groups"
     _n_groups: int = field(init=False)
 
-    @property
-    def _n_logits(self) -> int:  # type: ignore[override]
-        return self._rates.n_logits(self._n_groups)
+    def _n_logits(self, facts: RowFacts) -> int:
+        assert facts.groups is not None
+        return self._rates.n_logits(len(facts.groups.labels))
 
     @property
     def _takes_persons(self) -> bool:  # type: ignore[override]
@@ -178,9 +179,8 @@ class FairPathClassifier(PathClassifier):
         # Of declared groups some row may be in none, which is private.
         return self._of_attribute and self.groups is None
 
-    @property
-    def _unit(self) -> str:
-        return ATTRIBUTE if self._of_attribute else super()._unit
+    def _protected(self, unit: str) -> str:
+        return ATTRIBUTE if self._of_attribute else super()._protected(unit)
 
     def _default_of(self, name: str) -> Any:
         from skfairdp.engine.nets import default_net
