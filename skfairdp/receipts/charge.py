@@ -65,6 +65,11 @@ class Charge:
         """Enter this charge and that of a later fit, whose promise is known, at once or not at all.
 
         Where both have one ledger they are then one plan.
+
+        Parameters
+        ----------
+        second : Charge
+            That of the later fit, made with what it will promise.
         """
         own, other = self._ledger, second._ledger
         if own is not None and other is not None and _place(own) == _place(other):
@@ -96,7 +101,13 @@ class Charge:
         return ledger.commit(self._entry)
 
     def note(self, error: BaseException) -> None:
-        """Add to an error what counts as spent."""
+        """Add to an error what counts as spent.
+
+        Parameters
+        ----------
+        error : BaseException
+            What ended the fit; a note shows below its message.
+        """
         ledger = self._ledger if self._entry is not None else None
         if ledger is not None and self._entry is not None:
             ledger.note_charge(self._entry, error)

@@ -51,7 +51,19 @@ class Receipt:
         return self.quote
 
     def stating(self, privacy: PrivacyGuarantee | None, *, one_of_several: bool) -> Self:
-        """Receipt of a model whose rows have spent this, beyond its own fit."""
+        """Make the receipt of a model whose rows have spent more than its own fit.
+
+        Parameters
+        ----------
+        privacy : PrivacyGuarantee or None
+            What they have spent; None without noise.
+        one_of_several : bool
+            Whether the model was chosen among others.
+
+        Returns
+        -------
+        Receipt
+        """
         return replace(
             self,
             quote=replace(self.stated, privacy=privacy),
@@ -59,6 +71,18 @@ class Receipt:
         )
 
     def settled(self, digests: Mapping[str, str], entry: Entry | None = None) -> Self:
-        """Receipt with the digests of what is left, and the entry in a ledger."""
+        """Add the digests of what a fit left, and its entry in a ledger.
+
+        Parameters
+        ----------
+        digests : mapping of str to str
+            Digest of each fitted attribute and parameter, by name.
+        entry : Entry or None, default=None
+            What was committed; None keeps the one that is known.
+
+        Returns
+        -------
+        Receipt
+        """
         charged = self.entry if entry is None else (entry.data_set, entry.number)
         return replace(self, digests=digests, entry=charged)

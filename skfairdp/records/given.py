@@ -42,8 +42,18 @@ class Given:
         return replace(self, y=y, sensitive_features=groups)
 
     def persons(self, n_rows: int, most: int = 1) -> Persons | None:
-        """Encode the person of each row; None where each is a person.
+        """Encode the person of each row.
 
-        `most`: rows that a person brings to a batch, at most.
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows that were read.
+        most : int, default=1
+            Rows that a person brings to a batch, at most.
+
+        Returns
+        -------
+        Persons or None
+            None where each row is a person.
         """
         return None if self.person_ids is None else encode_persons(self.person_ids, n_rows, most)
