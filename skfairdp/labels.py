@@ -41,8 +41,6 @@ def take_rows(X: Any, positions: NDArray[np.int64]) -> Any:
         return X.tocsr()[positions]
     if hasattr(X, "shape"):
         return X[positions]
-    if hasattr(X, "__array__"):
-        return np.asarray(X)[positions]
     return [X[position] for position in positions]
 
 

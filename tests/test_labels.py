@@ -12,13 +12,6 @@ from skfairdp.labels import take_rows
 TABLE = np.arange(12).reshape(4, 3)
 
 
-class Wrapped:
-    """Array-like of no known type."""
-
-    def __array__(self, dtype=None, copy=None):
-        return TABLE
-
-
 @pytest.mark.parametrize(
     "rows",
     [
@@ -27,7 +20,6 @@ class Wrapped:
         tuple(map(tuple, TABLE.tolist())),
         pd.DataFrame(TABLE, index=[3, 2, 1, 0]),
         csc_array(TABLE),
-        Wrapped(),
     ],
     ids=lambda rows: type(rows).__name__,
 )
