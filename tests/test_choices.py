@@ -111,7 +111,6 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/public_parity.py": {"exact": "soft_gap"},
     "inprocessing/rates/classifier.py": {"exact": "RateConstrainedClassifier._lagrangian"},
     "inprocessing/rates/objective.py": {
-        "order": "hard_histogram.of",
         "exact": "CostObjective.set_coefficients",
     },
     "inprocessing/rates/training.py": {"none": "BlockLagrangian.observe"},

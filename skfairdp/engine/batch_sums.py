@@ -106,7 +106,7 @@ class BatchSums:
             self._refuse_shared_noise(block)
             return block.weights, block.noise_std
         weights = tuple(float(a * b) for a, b in zip(block.weights, cell_weights, strict=True))
-        return weights, block.noise_std * float(np.linalg.norm(cell_weights))
+        return weights, block.cell_noise_std * float(np.linalg.norm(cell_weights))
 
     def _refuse_shared_noise(self, block: Block) -> None:
         """Refuse one noise for several cells where a record may go from one to another."""
