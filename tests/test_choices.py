@@ -47,7 +47,7 @@ LISTED: dict[str, dict[str, str]] = {
     "certificate/holdout.py": {"order": "_answers"},
     "certificate/render/plot.py": {"exact": "draw_bounds"},
     "command_line/filing.py": {"together": "ChargedReport._answer"},
-    "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},
+    "command_line/path_points.py": {"exact": "other_tolerances"},
     "command_line/planning.py": {
         "exact": "Outlook.spread Outlook.showing Outlook.shown _shown_from Outlook.chances "
         "Outlook.aim Outlook._rows",
@@ -78,6 +78,7 @@ LISTED: dict[str, dict[str, str]] = {
         "together": "largest_gap_bound",
         "proof": "difference_bound",
     },
+    "fairness/bounds/stored.py": {"exact": "counted"},
     "fairness/bounds/total_variation.py": {
         "none": "total_variation",
         "together": "total_variation_bound",
@@ -89,12 +90,16 @@ LISTED: dict[str, dict[str, str]] = {
         "none": "FairnessGuarantee.nearly_constant",
         "exact": "FairnessGuarantee._remedy",
     },
-    "fairness/recomputing.py": {"exact": "_counted"},
     "fairness/smallest_gap.py": {"exact": "smallest_gap"},
     "inprocessing/attribute/group_estimates.py": {"none": "attenuated_bound"},
     "inprocessing/attribute/reduction.py": {"exact": "reduced"},
     "inprocessing/budgeted.py": {"exact": "BudgetedPredictor._calibrate"},
     "inprocessing/fair_path/classifier.py": {"exact": "FairPathClassifier._check_net"},
+    "inprocessing/fair_path/compared_rates.py": {
+        "order": "Rates.rate_of",
+        "exact": "Rates.n_entries",
+    },
+    "inprocessing/fair_path/envelope.py": {"exact": "Envelopes.of"},
     "inprocessing/fair_path/path.py": {
         "none": "ReleasedPath.gaps ReleasedPath.gap_stds",
         "together": "ReleasedPath.gap_bounds",
@@ -104,7 +109,6 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/fair_path/tables.py": {
         "none": "Tables.ascend",
         "fresh": "Tables.start",
-        "order": "Tables._along",
     },
     "inprocessing/fairdp/checks.py": {"none": "released_gap GapStop.after_step"},
     "inprocessing/fermi.py": {"exact": "DPFermiClassifier._plan"},
@@ -113,7 +117,6 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/public_parity.py": {"exact": "soft_gap"},
     "inprocessing/rates/classifier.py": {"exact": "RateConstrainedClassifier._lagrangian"},
     "inprocessing/rates/objective.py": {
-        "order": "hard_histogram.of",
         "exact": "CostObjective.set_coefficients",
     },
     "inprocessing/rates/training.py": {"none": "BlockLagrangian.observe"},

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import _safe_indexing
 
 from skfairdp import assumptions
 from skfairdp.certificate import counted_claims as counted
@@ -21,12 +20,13 @@ from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
-from skfairdp.fairness.derivation import AVERAGED, DOWNSTREAM_LIKE, OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.notions import Stratum
+from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
 from skfairdp.figures import as_given, rounded_down, rounded_up
-from skfairdp.labels import count_rows
+from skfairdp.labels import count_rows, take_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
 
@@ -94,10 +94,8 @@ def _averages(
             given |= {"distances": own.distances, "n_draws": own.n_draws}
             claimed = {
                 "bound": own_models_bound(**given, error=1.0 - settings.level_of_one_claim),
-                "scope": AVERAGED,
-                "method": "smoothing: every group's own model, and its distance to the common one",
             }
-            claims.append(basis.claim(notion, OWN_MODELS, claimed, **given))
+            claims.append(basis.claim(notion, AVERAGED, OWN_MODELS, claimed, **given))
     return claims
 
 
@@ -111,8 +109,8 @@ def _downstream_claims(
         return []
     if release is not deployed.final and deployed.group_aware:
         return []  # what also sees the group sees more than a code
-    X = deployed.transform(_safe_indexing(rows.X, inside), before=place)
-    given = _safe_indexing(rows.sensitive_features, inside)
+    X = deployed.transform(take_rows(rows.X, inside), before=place)
+    given = take_rows(rows.sensitive_features, inside)
     hidden, n_codes, attenuation = answers_of(release)._hidden_codes(X, given)
     if n_codes < 2:
         return []
@@ -142,14 +140,12 @@ def _downstream_claims(
         bound = total_variation_bound(counts, confidence_level=settings.level_of_one_claim)
         claimed = {
             "bound": attenuation * bound,
-            "scope": DOWNSTREAM_LIKE,
-            "method": "total variation of one code, by an exact test of each event",
             "estimate": attenuation * total_variation(counts),
             "counts": counted.cell_counts(strata, basis.labels, hits, hits + misses),
             "assumptions": (*basis.rests_on, assumptions.ONE_CODE.format(hidden=rounded_up(bound))),
         }
         inputs = {"attenuation": attenuation, "n_codes": n_codes}
-        found.append(basis.claim(notion, TOTAL_VARIATION, claimed, **inputs))
+        found.append(basis.claim(notion, DOWNSTREAM_LIKE, TOTAL_VARIATION, claimed, **inputs))
     return found
 
 
@@ -167,9 +163,9 @@ def leakage_remarks(
             "How much a release tells about the group was not measured: that needs two groups, "
             f"and {_LEAST} held-out rows of each.",
         )
-    rows = deployed.transform(_safe_indexing(X, inside), before=place)
+    rows = deployed.transform(take_rows(X, inside), before=place)
     seen = takes_groups(release, "transform")
-    given = {"sensitive_features": _safe_indexing(sensitive_features, inside)} if seen else {}
+    given = {"sensitive_features": take_rows(sensitive_features, inside)} if seen else {}
     Z = release.transform(rows, **given)
     measured = classifier_lower_bound(
         np.asarray(Z), groups.codes[inside], confidence_level=confidence_level, random_state=0

@@ -47,7 +47,7 @@ class PublicBinner(LevelsMixin, columns.DeclaredTransformer):
 
     See Also
     --------
-    PrivateTableEncoder : Bins that are learned under ε.
+    skfairdp.PrivateTableEncoder : Bins that are learned under ε.
 
     Examples
     --------
