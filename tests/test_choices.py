@@ -47,7 +47,7 @@ LISTED: dict[str, dict[str, str]] = {
     "certificate/holdout.py": {"order": "_answers"},
     "certificate/render/plot.py": {"exact": "draw_bounds"},
     "command_line/filing.py": {"together": "ChargedReport._answer"},
-    "command_line/path_points.py": {"exact": "other_tolerances"},
+    "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},
     "command_line/planning.py": {
         "exact": "Outlook.spread Outlook.showing Outlook.shown _shown_from Outlook.chances "
         "Outlook.aim Outlook._rows",

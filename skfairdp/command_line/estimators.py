@@ -23,7 +23,7 @@ def estimator_of(
     `tolerance`: of the rows trained on; a certificate adds what held-out rows leave uncertain.
     """
     name = request.mechanism
-    shared = {
+    shared: dict[str, Any] = {
         "epsilon": request.epsilon,
         "delta": request.delta,
         "classes": list(people.outcomes),

@@ -71,8 +71,9 @@ class Request:
             # Whatever group has the highest rate, it is at least that of all people together.
             found["tolerance"] = (1.0 - given["ratio"]) * given["base_rate"]
         values = {**given, **found}
-        chosen = {each.name: values[each.name] for each in fields(cls)}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in chosen.items()})
+        chosen: dict[str, Any] = {each.name: values[each.name] for each in fields(cls)}
+        chosen |= {k: tuple(v) for k, v in chosen.items() if isinstance(v, list)}
+        return cls(**chosen)
 
     def __post_init__(self) -> None:
         if len(self.notion) > 1 and self.mechanism == "fair-path":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ class Showing:
 
 
 def showing(
-    group_sizes: Mapping[Hashable, int],
+    group_sizes: Mapping[str, int],
     tolerance: float,
     *,
     rate: float = 0.5,

@@ -106,7 +106,7 @@ def test_by_default_one_notion_is_held_to_what_will_be_shown_on_a_path(folder, c
     model = pickle.loads((folder / "m.pkl").read_bytes())[-1]
     assert type(model).__name__ == "FairPathClassifier"
     assert model.notion == "demographic_parity"
-    assert 0.3 < model.tolerance < 0.5
+    assert model.multiplier_ == 0.0  # no constraint is needed for so large a tolerance
     said = capsys.readouterr().out
     assert "at other tolerances, at no further privacy loss" in said
     told = [line.split() for line in said.splitlines() if line.strip().startswith("0.")]
