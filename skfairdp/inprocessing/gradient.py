@@ -220,7 +220,9 @@ class GradientPredictor(BudgetedPredictor):
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
         unit = self._protected(given.unit)
-        facts = RowFacts(n, groups_of_records(groups, persons), unit=unit)
+        n_classes = 2 if classes is None else len(classes)
+        counted = groups_of_records(groups, persons)
+        facts = RowFacts(n, counted, unit=unit, n_classes=n_classes)
         return ReadRows(X, labels, groups, persons, classes, facts, seed, noise)
 
     def _prepare(
@@ -375,3 +377,9 @@ class GradientClassifier(GradientPredictor, BudgetedClassifier):
     def predict(self, X: ArrayLike) -> np.ndarray:
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+    @property
+    def _decides_by_parameters(self) -> bool:
+        # A class that answers by methods of its own is another model.
+        methods = ("predict_proba", "predict")
+        return all(getattr(type(self), m) is getattr(GradientClassifier, m) for m in methods)

@@ -166,18 +166,20 @@ class SmoothedClassifier(PrivateClassifier):
     key_: bytes = field(init=False)
 
     def _fit(self, given: Given, charge: Charge) -> Receipt:
-        from skfairdp.postprocessing.smooth_models import refuse_unreadable
+        from skfairdp.postprocessing.smooth_models import refuse_unreadable, refuse_unsmoothed_net
 
         check_parameters(self, self._parameters)
         refuse_unreadable(self.estimator)
         self._check_settings()
         declared = getattr(self.estimator, "classes", None)
         checked, classes, codes = self._rows_of_fit(given.X, given.y, declared)
+        each = self.training == "per_group"
+        refuse_unsmoothed_net(self.estimator, self.part, checked.shape[1:], averaged=each)
         seed = self._randomness()[0]
-        if self.training == "per_group":
+        if each:
             receipt = self._fit_per_group(checked, codes, given.sensitive_features, seed, charge)
         else:
-            receipt = self._fit_together(given, len(checked))
+            receipt = self._fit_together(given, checked)
         self.classes_ = classes
         self.key_ = seed.to_bytes(8, "little")
         centre = self.model_.vector
@@ -195,12 +197,12 @@ class SmoothedClassifier(PrivateClassifier):
     def _takes_images(self) -> bool:
         return getattr(self.estimator, "net", None) is not None
 
-    def _fit_together(self, rows: Given, n: int) -> Receipt:
+    def _fit_together(self, rows: Given, checked: np.ndarray) -> Receipt:
         from skfairdp.postprocessing.smooth_models import smooth_model
 
         inner = clone(self.estimator)
         given: dict[str, Any] = {}
-        names, sensitive_features = None, rows.sensitive_features
+        names, n, sensitive_features = None, len(checked), rows.sensitive_features
         if sensitive_features is not None:
             given = fit_parameters(inner, sensitive_features)
             if given:  # the estimator says which groups it takes
@@ -211,7 +213,7 @@ class SmoothedClassifier(PrivateClassifier):
         # An estimator that was fitted with groups knows which of them were declared, and what
         # becomes of rows without one.
         known = getattr(inner, "groups_", None) if given else None
-        self.model_ = smooth_model(inner, self.part)
+        self.model_ = smooth_model(inner, self.part, checked.shape[1:])
         thetas = getattr(inner, "group_thetas_", None)
         self.own_models_ = () if thetas is None else tuple(map(self.model_.moved, thetas))
         self.estimator_ = inner
@@ -236,19 +238,14 @@ class SmoothedClassifier(PrivateClassifier):
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, charge: Charge
     ) -> Receipt:
-        from skfairdp.postprocessing.smooth_models import LinearScore, smooth_model
+        from skfairdp.postprocessing.smooth_models import smooth_model
 
         groups, parts = group_parts(self, X, codes, sensitive_features, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fits will say it
             quote = parallel_quote(self, RowFacts(len(X), groups))
         models = tuple(fit_parts(parts, quote.privacy, charge))
-        own = tuple(smooth_model(model, self.part) for model in models)
-        if self.part == "head" and not isinstance(smooth_model(models[0], "all"), LinearScore):
-            raise ValueError(
-                "part='head' cannot be averaged over groups whose nets have different features; "
-                "set part='all', or a net without hidden layers."
-            )
+        own = tuple(smooth_model(model, self.part, X.shape[1:]) for model in models)
         self.own_models_ = own
         self.model_ = own[0].moved(np.mean([model.vector for model in own], axis=0))
         self.estimators_ = models
