@@ -209,9 +209,11 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         """Check what the parameter table cannot say."""
 
     def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
-        """Public facts as a fit reads them: declared groups alone, and what is protected."""
+        """Public facts as a fit reads them: what is declared, and what is protected."""
         declared = getattr(self, "group_sizes", None) or getattr(self, "groups", None)
-        facts = replace(facts.among(declared), unit=self._unit)
+        classes = getattr(self, "classes", None)
+        n_classes = facts.n_classes if classes is None else len(set(classes))
+        facts = replace(facts.among(declared), unit=self._unit, n_classes=n_classes)
         named = None if facts.groups is None else facts.groups.labels
         if self._needs_groups is not None and named is not None and len(named) < 2:
             raise ValueError(
