@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ class NumberErrors:
     >>> from skfairdp.certificate.number_errors import NumberErrors
     >>> y = np.arange(100.0)
     >>> print(NumberErrors.of(y, y + np.tile([5.0, -5.0], 50)))
-    Mean absolute error on the held-out rows: 5 [5, 5]; of the best constant: 25. R²: 0.970 [0.962, ...
+    Mean absolute error on the held-out rows: 5 [5, 5]; of the best constant: 25. R²: 0.970 ...
     """
 
     rows: int
@@ -33,6 +33,7 @@ class NumberErrors:
     squared: float  # mean squared error of the model
     variance: float  # that of the mean
     r2_error: float  # standard error of R²
+    noisy: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         figures = [*vars(self).values()]

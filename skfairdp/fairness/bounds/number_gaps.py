@@ -112,7 +112,9 @@ class NumberCells:
         Any threshold is between two cells, where both counts are known, or within a cell of several
         values, where the one is at most that at its end and the other at least that at its start.
         """
-        ends = np.vstack([np.zeros((1, self.counts.shape[1]), np.int64), self.counts.cumsum(axis=0)])
+        ends = np.vstack(
+            [np.zeros((1, self.counts.shape[1]), np.int64), self.counts.cumsum(axis=0)]
+        )
         several = np.append(False, self.first < self.last)
         lows = np.where(several, np.roll(ends[:, other], 1), ends[:, other])
         return np.column_stack([ends[:, group], lows])
@@ -229,8 +231,11 @@ def mean_gap_upper_bound(
         return float(score_gap_upper_bound(totals, sizes, confidence_level=confidence_level))
     error, turned = (1.0 - confidence_level) / 2.0, [1.0 - part for part in scaled[::-1]]
     columns = list(zip(cells.counts.T, sums.T, strict=True))
-    upper = np.array([_mean_limit(*scaled, n, total, error) for n, total in columns])
-    lower = 1.0 - np.array([_mean_limit(*turned, n, n - total, error) for n, total in columns])
+    (first, last), (low_first, low_last) = scaled, turned
+    upper = np.array([_mean_limit(first, last, n, total, error) for n, total in columns])
+    lower = 1.0 - np.array(
+        [_mean_limit(low_first, low_last, n, n - total, error) for n, total in columns]
+    )
     apart = upper[:, None] - lower
     np.fill_diagonal(apart, 0.0)
     return float(min(apart.max(), 1.0))
@@ -239,8 +244,8 @@ def mean_gap_upper_bound(
 def _mean_limit(lows: Floats, highs: Floats, counts: Ints, sums: Floats, error: float) -> float:
     """Upper limit of a mean of numbers in [0, 1], from counts and sums in cells.
 
-    A mean m is excluded where a gambler who bets on smaller numbers multiplied a stake by 1 / error:
-    the expected factor of each number, 1 + b (m - x), is 1, and b was fixed by the number of rows.
+    A mean m is excluded where bets on smaller numbers multiplied a stake by 1 / error: the expected
+    factor of each number, 1 + b (m - x), is 1, and b was fixed by the number of rows.
     The factor rises with m, so that all larger means are excluded too.
     """
     used = counts > 0

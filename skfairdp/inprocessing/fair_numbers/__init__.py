@@ -1,1 +1,0 @@
-"""Regressors with groups' predictions alike, as scores and released tables of them."""
