@@ -267,9 +267,18 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         count_epsilon: float | None = None,
     ) -> Certificate:
         """State what is guaranteed; see `skfairdp.certify` for all options."""
-        given = {name: value for name, value in locals().items() if name != "self"}
         check_is_fitted(self)
-        return certify(self, **given)
+        return certify(
+            self,
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            person_ids=person_ids,
+            notion=notion,
+            confidence_level=confidence_level,
+            bound=bound,
+            count_epsilon=count_epsilon,
+        )
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``net__...`` keys work from ``net=None`` too."""
@@ -390,6 +399,11 @@ class PrivateClassifier(ClassifierMixin, PrivatePredictor):
     @property
     def _draws_decisions(self) -> bool:
         """Whether `predict` draws, so that a row may get the less likely class."""
+        return False
+
+    @property
+    def _decides_by_parameters(self) -> bool:
+        """Whether the parameters of `module_`, or `theta_`, alone decide about a row."""
         return False
 
 

@@ -89,6 +89,11 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/attribute/reduction.py": {"exact": "reduced"},
     "inprocessing/budgeted.py": {"exact": "BudgetedPredictor._calibrate"},
     "inprocessing/fair_path/classifier.py": {"exact": "FairPathClassifier._check_net"},
+    "inprocessing/fair_path/compared_rates.py": {
+        "order": "Rates.rate_of",
+        "exact": "Rates.n_entries",
+    },
+    "inprocessing/fair_path/envelope.py": {"exact": "Envelopes.of"},
     "inprocessing/fair_path/path.py": {
         "none": "ReleasedPath.gaps ReleasedPath.gap_stds",
         "together": "ReleasedPath.gap_bounds",
@@ -98,7 +103,6 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/fair_path/tables.py": {
         "none": "Tables.ascend",
         "fresh": "Tables.start",
-        "order": "Tables._along",
     },
     "inprocessing/fairdp/checks.py": {"none": "released_gap GapStop.after_step"},
     "inprocessing/fermi.py": {"exact": "DPFermiClassifier._plan"},
@@ -107,7 +111,6 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/public_parity.py": {"exact": "soft_gap"},
     "inprocessing/rates/classifier.py": {"exact": "RateConstrainedClassifier._lagrangian"},
     "inprocessing/rates/objective.py": {
-        "order": "hard_histogram.of",
         "exact": "CostObjective.set_coefficients",
     },
     "inprocessing/rates/training.py": {"none": "BlockLagrangian.observe"},

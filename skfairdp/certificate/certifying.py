@@ -33,7 +33,7 @@ from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.fairness.number_notions import get_number_notions
 from skfairdp.labels import count_rows
-from skfairdp.parameters import BOOLEAN, check_arguments
+from skfairdp.parameters import BOOLEAN, check_values
 from skfairdp.persons import refuse_other_order, warn_of_ids
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
@@ -178,7 +178,7 @@ def certify(
     )
     if X is None and any(part is not None for part in (y, sensitive_features, person_ids)):
         raise ValueError("y, sensitive_features or person_ids were given without X: pass the rows.")
-    check_arguments(locals(), check_ids=BOOLEAN)
+    check_values(check_ids=(check_ids, BOOLEAN))
     refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import _safe_indexing
 
 from skfairdp import assumptions
 from skfairdp.certificate import counted_claims as counted
@@ -28,7 +27,7 @@ from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
 from skfairdp.figures import as_given, rounded_down, rounded_up
-from skfairdp.labels import count_rows
+from skfairdp.labels import count_rows, take_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
 
@@ -112,8 +111,8 @@ def _downstream_claims(
         return []
     if release is not deployed.final and deployed.group_aware:
         return []  # what also sees the group sees more than a code
-    X = deployed.transform(_safe_indexing(rows.X, inside), before=place)
-    given = _safe_indexing(rows.sensitive_features, inside)
+    X = deployed.transform(take_rows(rows.X, inside), before=place)
+    given = take_rows(rows.sensitive_features, inside)
     hidden, n_codes, attenuation = answers_of(release)._hidden_codes(X, given)
     if n_codes < 2:
         return []
@@ -166,9 +165,9 @@ def leakage_remarks(
             "How much a release tells about the group was not measured: that needs two groups, "
             f"and {_LEAST} held-out rows of each.",
         )
-    rows = deployed.transform(_safe_indexing(X, inside), before=place)
+    rows = deployed.transform(take_rows(X, inside), before=place)
     seen = takes_groups(release, "transform")
-    given = {"sensitive_features": _safe_indexing(sensitive_features, inside)} if seen else {}
+    given = {"sensitive_features": take_rows(sensitive_features, inside)} if seen else {}
     Z = release.transform(rows, **given)
     measured = classifier_lower_bound(
         np.asarray(Z), groups.codes[inside], confidence_level=confidence_level, random_state=0

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import get_tags
 
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
-from skfairdp.labels import count_rows, label_column, positions
+from skfairdp.labels import count_rows, label_column, positions, take_rows
 from skfairdp.one_column import columns_of
 from skfairdp.persons import encode_persons
 from skfairdp.protocol import answers_of
@@ -39,7 +39,7 @@ class GroupedRows:
     def part(self, where: NDArray[np.int64]) -> GroupedRows:
         """Some of the rows, by their positions."""
         values = (self.X, self.y, self.sensitive_features)
-        X, y, own = (None if given is None else _safe_indexing(given, where) for given in values)
+        X, y, own = (None if given is None else take_rows(given, where) for given in values)
         return GroupedRows(X, y, own, replace(self.groups, codes=self.groups.codes[where]))
 
 
@@ -52,7 +52,7 @@ def one_row_each(X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> tu
         groups_of_records(groups, persons)
     drawn = persons.same_row_each(person_ids)  # of several draws the best could be picked
     given = (X.tocsr() if hasattr(X, "tocsr") else X, y, sensitive_features)
-    return tuple(part if part is None else _safe_indexing(part, drawn) for part in given)
+    return tuple(part if part is None else take_rows(part, drawn) for part in given)
 
 
 def comparable_groups(
@@ -189,8 +189,8 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
         if np.array_equal(some, everybody):
             return np.atleast_1d(np.asarray(deployed.predict(X, given.sensitive_features)))
         table = X.tocsr() if hasattr(X, "tocsr") else X
-        own = _safe_indexing(given.sensitive_features, some) if deployed.group_aware else None
-        return np.atleast_1d(np.asarray(deployed.predict(_safe_indexing(table, some), own)))
+        own = take_rows(given.sensitive_features, some) if deployed.group_aware else None
+        return np.atleast_1d(np.asarray(deployed.predict(take_rows(table, some), own)))
 
     def one_after_another(calls: int) -> NDArray[Any]:
         parts = np.array_split(rows[::-1], min(calls, len(rows)))

@@ -189,7 +189,9 @@ def _event(search: Any, final: Any, point: Mapping[str, Any], sizes: Sizes) -> D
     opaque = settings.get("group_sizes_epsilon") is not None or settings.get("reproducible_noise")
     if not settings or opaque or settings.get("epsilon") == math.inf:
         return None
+    n_groups = None if final.groups_ is None else len(final.groups_)
     try:
+        candidate._note(n_groups, len(getattr(final, "classes_", (0, 1))))
         plan = candidate._plan(sizes, candidate._calibrate(sizes))
     except (TypeError, ValueError):
         return None  # such a fit fails too, and may have released something before

@@ -26,6 +26,11 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+# torch has no public name for what this module and `randomness` need: a mode that sees every
+# function (`TorchDispatchMode`, which the manual's chapter on extending torch imports from here),
+# the modes that are on, and the parts of composite functions. tests/attacks/test_rows_apart.py and
+# test_generators.py fail if a version changes one; the CI runs them with the lowest and the
+# newest version of torch.
 multiply = torch.matmul
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 # The bits of a float64 number that hold its exponent.

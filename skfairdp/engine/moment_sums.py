@@ -103,8 +103,9 @@ class MomentSums:
         if set(segment.rates) != {1.0}:
             raise ValueError(f"moments are of all rows, at rates of 1; got {segment.rates!r}")
         self.meter.draw(segment)
-        diagonal = quadratic.noise_std
-        scales = linear.noise_std, diagonal, diagonal / math.sqrt(2.0)
+        blocks = linear, quadratic
+        first, diagonal = (b.cell_noise_std if each_cell else b.noise_std for b in blocks)
+        scales = first, diagonal, diagonal / math.sqrt(2.0)
         return self._release(
             linear.weights, quadratic.weights, each_cell, self._noise.gaussian, scales
         )

@@ -12,7 +12,7 @@ from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.fairness.scopes import DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
+from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments, check_values
 
 RARE = 0.01  # selection rates below this, or above one minus this, make a model nearly constant
 _UNIT = Number(0.0, 1.0)
@@ -231,7 +231,7 @@ class FairnessGuarantee:
         -------
         float
         """
-        check_arguments(locals(), distance=_UNIT)
+        check_values(distance=(distance, _UNIT))
         return min(1.0, self.bound + 2.0 * distance)
 
     def _remedy(self) -> str:

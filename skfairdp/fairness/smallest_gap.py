@@ -13,7 +13,7 @@ from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.figures import rounded_up
-from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
+from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_values
 
 USEFUL = 0.5  # bounds from here on are printed as "no useful bound"
 _MOST_ROWS = 10**7  # more are not looked for
@@ -127,14 +127,13 @@ def certifiable(
     >>> certifiable([1000, 1000], 0.05, count_epsilon=0.1).rows_needed
     1165
     """
-    check_arguments(
-        locals(),
-        tolerance=(NONE, PROBABILITY),
-        confidence_level=PROBABILITY,
-        rate=Number(0.0, 1.0),
-        n_claims=COUNT,
-        count_epsilon=(NONE, Number(1e-4, 1e3)),
-        cell_sizes=Choice(("private", "public")),
+    check_values(
+        tolerance=(tolerance, NONE, PROBABILITY),
+        confidence_level=(confidence_level, PROBABILITY),
+        rate=(rate, Number(0.0, 1.0)),
+        n_claims=(n_claims, COUNT),
+        count_epsilon=(count_epsilon, NONE, Number(1e-4, 1e3)),
+        cell_sizes=(cell_sizes, Choice(("private", "public"))),
     )
     level = level_of_one(confidence_level, n_claims)
 

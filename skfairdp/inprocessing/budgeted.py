@@ -129,8 +129,12 @@ class BudgetedPredictor(PrivatePredictor):
             return Quote(name, facts, price, charge=price or NOISELESS, bought=bought)
         return self._priced_for(facts, self._sizes(facts.groups, facts.n, noise), noise)
 
+    def _note(self, n_groups: int | None, n_classes: int) -> None:
+        """Note public counts that the plan may depend on besides the sizes."""
+
     def _priced_for(self, facts: RowFacts, sizes: Sizes, noise: NoiseSource) -> Quote:
         """Price a fit for sizes that are known."""
+        self._note(None if facts.groups is None else len(facts.groups.labels), facts.n_classes)
         multiplier, plan = self._planned(sizes)
         stated = self._guarantee(plan, noise, facts.groups)
         return Quote(

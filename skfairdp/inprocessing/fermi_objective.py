@@ -9,7 +9,7 @@ from torch import Tensor
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.rates.constraints import Floats
-from skfairdp.inprocessing.rates.objective import SoftCosts, soft_predictions
+from skfairdp.inprocessing.rates.objective import SoftCosts
 
 
 class DualMatrix:
@@ -84,6 +84,6 @@ class ErmiObjective(SoftCosts):
 
     def _dual_gradients(self, output: Tensor, *targets: Tensor) -> Tensor:
         """Derivative of every record's psi by W, shape (B, m)."""
-        soft = soft_predictions(output, self._kind, 1.0)
+        soft = self._kind.scores(output)
         slopes = self._slopes.index_select(0, targets[1])
         return (slopes * soft.unsqueeze(1)).flatten(1)

@@ -216,7 +216,8 @@ class GradientPredictor(BudgetedPredictor):
             seed = processes.first(seed)
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
-        facts = RowFacts(n, groups_of_records(groups, persons), unit=self._unit)
+        counted = groups_of_records(groups, persons)
+        facts = RowFacts(n, counted, unit=self._unit, n_classes=n_classes or 2)
         quote = self._settled(facts, noise, processes.first)
         plan, stated = quote.plan, quote.privacy
         assert plan is not None
@@ -311,3 +312,9 @@ class GradientClassifier(GradientPredictor, BudgetedClassifier):
     def predict(self, X: ArrayLike) -> np.ndarray:
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+    @property
+    def _decides_by_parameters(self) -> bool:
+        # A class that answers by methods of its own is another model.
+        methods = ("predict_proba", "predict")
+        return all(getattr(type(self), m) is getattr(GradientClassifier, m) for m in methods)

@@ -43,6 +43,21 @@ class Run:
     progress: Progress
     steps_per_epoch: int
 
+    def scores(self, output: torch.Tensor) -> torch.Tensor:
+        """Turn outputs of the module into class probabilities (B, n_classes).
+
+        Use this rather than a softmax: a module may have one logit, a logit for each class, or
+        return probabilities, which its criterion decides.
+        """
+        return self.objective.scores(output)
+
+    def decisions(self, output: torch.Tensor) -> torch.Tensor:
+        """Turn outputs of the module into codes of predicted classes (B,), as `predict` does.
+
+        Use this rather than an argmax, which is always 0 for a module with one logit.
+        """
+        return self.objective.decisions(output)
+
     def descend(self, segments: Sequence[Segment] | None = None, **options: Any) -> bool:
         """Run planned steps, by default all, with the net's optimizer and learning rates.
 

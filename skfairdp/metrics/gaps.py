@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion, Stratum, get_notion
-from skfairdp.labels import count_rows, label_column, positions
+from skfairdp.labels import count_rows, label_column, positions, take_rows
 
 
 def group_gap(
@@ -218,5 +217,5 @@ def answered(
     if groups is not None:
         if len(np.asarray(groups, dtype=object)) != len(truth):
             raise ValueError(f"sensitive_features must have one value per row: {len(truth)}.")
-        groups = _safe_indexing(groups, kept)
-    return AnsweredRows(_safe_indexing(y_true, kept), _safe_indexing(y_pred, kept), groups)
+        groups = take_rows(groups, kept)
+    return AnsweredRows(take_rows(y_true, kept), take_rows(y_pred, kept), groups)

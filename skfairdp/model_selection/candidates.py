@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
@@ -25,6 +25,7 @@ from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.certificate.unwrap import charges_privacy, kind_of, unwrap, why_learned
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
+from skfairdp.labels import factorized
 from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.model_selection.holding_out import Divided, Score, noisy_table, score_of
 from skfairdp.privacy.noise import NoiseSource
@@ -132,7 +133,7 @@ def planner(
     """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
     final = final_of(told(estimator, parameters, delta=delta))
     groups = final._encode_groups(rows.sensitive_features, len(rows))
-    return _planner(final, RowFacts(len(rows), groups))
+    return _planner(final, RowFacts(len(rows), groups, n_classes=_n_classes(final, rows.y)))
 
 
 def planner_for(estimator: Any, delta: float, facts: RowFacts) -> Callable[[float], Plan]:
@@ -142,6 +143,7 @@ def planner_for(estimator: Any, delta: float, facts: RowFacts) -> Callable[[floa
 
 
 def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
+    final._note(None if facts.groups is None else len(facts.groups.labels), facts.n_classes)
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
     sizes = final._sizes(facts.groups, facts.n, NoiseSource())
     if sizes.adjacency not in ("add-remove", "zero-out"):
@@ -151,6 +153,14 @@ def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
             "mechanism that protects records."
         )
     return lambda multiplier: final._plan(sizes, multiplier)
+
+
+def _n_classes(final: Any, y: Any) -> int:
+    """Number of classes of a fit: of those declared, or of the labels; 2 for numbers."""
+    if not is_classifier(final):
+        return 2
+    declared = getattr(final, "classes", None)
+    return len(factorized(y)[1] if declared is None else set(declared))
 
 
 def fit_on(model: Any, rows: GroupedRows) -> Any:

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from skfairdp.base import PrivateEstimator, PrivatePredictor
 from skfairdp.figures import as_given, significant_up
-from skfairdp.parameters import PROBABILITY, Number, check_arguments, check_parameters
+from skfairdp.parameters import PROBABILITY, Number, check_parameters, check_values
 from skfairdp.persons import refuse_other_order
 from skfairdp.preprocessing import PrivateTableEncoder
 from skfairdp.privacy.accounting.plan_cost import compose
@@ -104,7 +104,7 @@ def fit_within(
             "of skfairdp with parameters epsilon and delta, and no other step may be private or "
             "hold what is."
         )
-    check_arguments(locals(), epsilon=Number(1e-3), table_share=PROBABILITY)
+    check_values(epsilon=(epsilon, Number(1e-3)), table_share=(table_share, PROBABILITY))
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
     check_parameters(final, final._parameters)

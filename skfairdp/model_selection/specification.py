@@ -36,7 +36,7 @@ from skfairdp.model_selection.specification_result import (
     attempt_of,
     best_of,
 )
-from skfairdp.parameters import PROBABILITY, Choice, Number, check_arguments
+from skfairdp.parameters import PROBABILITY, Choice, Number, check_values
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -124,15 +124,14 @@ def specify(
     >>> answer.found, len(answer.attempts), answer.verify()
     (False, 2, True)
     """
-    check_arguments(
-        locals(),
-        epsilon=Number(0.01, 1e3),
-        tolerance=Number(0.0, 1.0),
-        delta=PROBABILITY,
-        confidence_level=PROBABILITY,
-        holdout_fraction=PROBABILITY,
-        notion=Choice(tuple(NOTIONS)),
-        objective=Choice(("accuracy", "auc")),
+    check_values(
+        epsilon=(epsilon, Number(0.01, 1e3)),
+        tolerance=(tolerance, Number(0.0, 1.0)),
+        delta=(delta, PROBABILITY),
+        confidence_level=(confidence_level, PROBABILITY),
+        holdout_fraction=(holdout_fraction, PROBABILITY),
+        notion=(notion, Choice(tuple(NOTIONS))),
+        objective=(objective, Choice(("accuracy", "auc"))),
     )
     if sensitive_features is None:
         raise ValueError("A gap needs groups: give sensitive_features.")

@@ -18,7 +18,7 @@ from skfairdp.fairness.smallest_gap import SmallestGap, certifiable, smallest_ga
 from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
 from skfairdp.monitoring import evidence
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
-from skfairdp.parameters import COUNT, Number, check_arguments
+from skfairdp.parameters import COUNT, Number, check_values
 from skfairdp.privacy.ledger import PrivacyLedger
 
 FORMAT = 2
@@ -149,7 +149,7 @@ class Readings:
         >>> print(GapMonitor(tolerance=0.1).certifiable({"a": 1000, "b": 100}))
         Equal rates of 0.5 would show a gap of at most 0.220: at such rates they cannot show a ...
         """
-        check_arguments(locals(), rate=Number(0.0, 1.0), n_batches=COUNT)
+        check_values(rate=(rate, Number(0.0, 1.0)), n_batches=(n_batches, COUNT))
 
         def shown(sizes: Sequence[int]) -> float:
             found: evidence.PairedEvidence | evidence.NoisyEvidence

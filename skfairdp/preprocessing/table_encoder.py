@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.table_release import TableRelease
 from skfairdp.expected_checks import FRESH_RELEASES, expecting
+from skfairdp.labels import take_rows
 from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing.binner import ENCODINGS
@@ -173,7 +173,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         assert plan is not None
         self._charge(quote.charge)  # before a cell reaches the engine
         if persons is not None:  # before texts are listed: of a person's, one occurs
-            X = _safe_indexing(X, persons.one_row_each(noise.sampling.integers))
+            X = take_rows(X, persons.one_row_each(noise.sampling.integers))
         # One column at a time: its cells take more memory than the column.
         cells = lru_cache(maxsize=1)(lambda at: read_cells(column(X, kept[at])))
         release = TableRelease(cells, plan, noise)

@@ -46,8 +46,9 @@ class Block:
     weights : tuple of float
         Weight of each cell's sum; one per cell of the segment, >= 0.
     noise_std : float
-        Standard deviation of the Gaussian noise on every coordinate, in the
-        units of the weighted sum. 0 means no noise (``epsilon=inf``).
+        Standard deviation of the Gaussian noise on every coordinate of the weighted sum of
+        all cells, in its units. 0 means no noise (``epsilon=inf``). A release that reveals
+        every cell's own sum reads it as `cell_noise_std`.
     charged_multipliers : tuple of float or None
         Noise multiplier to charge for each cell. None charges what the sum as a
         whole provides, ``noise_std / (weights[k] * max_norm)``. A mechanism that
@@ -75,6 +76,16 @@ class Block:
                     f"got {stated!r} for noise_std={self.noise_std!r} and a sensitivity of "
                     f"{weight * self.max_norm!r}."
                 )
+
+    @property
+    def cell_noise_std(self) -> float:
+        """Standard deviation of the noise on every coordinate of each cell's own weighted sum.
+
+        For releases that reveal every cell (``gradient(cell_weights=...)``,
+        ``gaussian(each_cell=True)``). The same figure as `noise_std`: a record is in one cell,
+        and is charged for the noise of that cell's sum.
+        """
+        return self.noise_std
 
     def multiplier(self, cell: int) -> float:
         """Noise standard deviation over the L2 sensitivity to a record of one cell.

@@ -14,6 +14,7 @@ from skfairdp.engine.parameter_vector import copy_module
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
+from skfairdp.labels import encode_labels
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.representation.planning import RAW, path_of
 from skfairdp.representation.randomizers import ResponseRandomizer
@@ -60,6 +61,7 @@ def fit_codes(
             "objective='fair_codes' releases codes, which Laplace noise cannot hide: set "
             f"noise='randomized_response'; got {encoder.noise!r}."
         )
+    encode_labels(y, encoder.classes, multiclass=False)  # a code is a level of one score
     X = encoder._with_groups(X, sensitive_features)
     private = bool(encoder.train_privately)
     path = path_of(encoder, encoder._randomness()[0])

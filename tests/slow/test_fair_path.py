@@ -21,7 +21,8 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.inprocessing.fair_path.path import SIDE, around, flips
+from skfairdp.inprocessing.fair_path.envelope import Envelopes
+from skfairdp.inprocessing.fair_path.path import SIDE, around
 from skfairdp.inprocessing.fair_path.scores import Rates, ScoresObjective
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
@@ -123,7 +124,9 @@ def audit_table(error: float) -> tuple[float, float, float]:
     rng = np.random.default_rng(0)
     scores = rng.uniform(-1, 1, size=(n, 2))
     scores[-1] = (0.9, 0.5)  # not selected from a multiplier of 1.8 on
-    places, changes = flips(scores, around(0.0))
+    lines = Envelopes.of(*(np.column_stack([np.zeros(n), part]) for part in scores.T))
+    found = lines.changes(around(0.0))
+    places, changes = found.places[:, 0], 2 * found.entered[:, 0] - 1
     side, place = divmod(int(places[-1]), SIDE)
     assert side == 1
     assert place < 100
@@ -220,7 +223,7 @@ def audit_attribute(monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.nda
         look(self, "statistic", arguments, exact, lambda seen: seen.numpy(), std)
         return honest["statistic"](self, *arguments)
 
-    def prefix_sums(self, segment, assign, shape):
+    def prefix_sums(self, segment, assign, shape, n_entries=1):
         matrix = PrefixSums(shape[-1], segment.blocks[0].noise_std)._matrix / 2.0**38
 
         def exact(rows: Rows) -> np.ndarray:
@@ -232,8 +235,9 @@ def audit_attribute(monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.nda
         def undone(seen) -> np.ndarray:
             return np.diff(seen[0], axis=-1, prepend=0.0) @ matrix.T
 
-        look(self, "prefix_sums", (segment, assign, shape), exact, undone, 1.0)
-        return honest["prefix_sums"](self, segment, assign, shape)
+        arguments = segment, assign, shape, n_entries
+        look(self, "prefix_sums", arguments, exact, undone, 1.0)
+        return honest["prefix_sums"](self, *arguments)
 
     monkeypatch.setattr(NoisyRelease, "statistic", statistic)
     monkeypatch.setattr(NoisyRelease, "prefix_sums", prefix_sums)

@@ -16,7 +16,7 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows
 from skfairdp.metrics.information import estimates
 from skfairdp.metrics.information.mine import mine
-from skfairdp.parameters import COUNT, Choice, check_arguments
+from skfairdp.parameters import COUNT, Choice, check_arguments, check_values
 
 _METHODS = ("auto", "plug_in", "nearest_neighbours", "mine", "classifier")
 _ROWS_PER_CELL = 5  # on average, for the correction of a table's bias to hold
@@ -143,7 +143,7 @@ def permutation_p_value(
     0.01
     """
     allowed = Choice(tuple(name for name in _METHODS if name != "mine"))
-    check_arguments(locals(), method=allowed, n_permutations=COUNT)
+    check_values(method=(method, allowed), n_permutations=(n_permutations, COUNT))
     numbers = _many_numbers(s)
     chosen = _choose(Z, s, numbers)[0] if method == "auto" else method
     statistic, n_rows = _statistic(Z, s, chosen, numbers, random_state)

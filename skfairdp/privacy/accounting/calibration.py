@@ -13,7 +13,7 @@ from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.figures import significant_up
-from skfairdp.parameters import POSITIVE, PROBABILITY, check_arguments
+from skfairdp.parameters import POSITIVE, PROBABILITY, check_values
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.closed_form import ClosedFormBound
 from skfairdp.privacy.accounting.events import events, parts_of, undominated_cells
@@ -82,7 +82,7 @@ def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[floa
     >>> round(noise_multiplier_for(1.0, 1e-5, make_plan), 2)
     1.42
     """
-    check_arguments(locals(), epsilon=POSITIVE, delta=PROBABILITY)
+    check_values(epsilon=(epsilon, POSITIVE), delta=(delta, PROBABILITY))
     plans = [make_plan(multiplier) for multiplier in PROBES]
     probes = tuple(map(events, plans))
     problem = _Problem(float(epsilon), float(delta), plans[0].adjacency, probes, make_plan)
