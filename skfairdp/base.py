@@ -63,7 +63,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         guarantee.
     exact_noise : bool
         Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
+        float64 then reveals anything that the guarantee does not cover. Takes up to 1.3 times as
         long.
     progress : bool or None
         Show a progress bar; None shows it on a terminal.
@@ -290,7 +290,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
 
     def _default_of(self, name: str) -> Any:
         """Net that stands behind None."""
-        from skfairdp.engine.nets import default_net  # torch only where a net is wanted
+        from skfairdp.engine.nets import default_net  # torch only where a net is used
 
         return default_net()
 
@@ -314,7 +314,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         parameters = self.get_params(deep=False)
         kept = {n: own[n] for n in self._released if n in own and n != "fit_digests_"}
         counted = set(parameters) - WITHOUT_EFFECT - set(self._served_the_fit)
-        # What stands in place of a method or setting of the class; nothing else is looked at.
+        # Attributes that replace a method or setting of the class; nothing else is checked.
         aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
         return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
 

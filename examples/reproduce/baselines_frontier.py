@@ -1,4 +1,4 @@
-"""What a learner reaches at a given gap, and by how much two learners differ there."""
+"""Accuracy of a learner at a given gap, and differences of two learners there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report begins with: findings, in sentences made from the figures."""
+"""First section of the report: findings as sentences made from the figures."""
 
 from __future__ import annotations
 

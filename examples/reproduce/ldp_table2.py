@@ -6,7 +6,7 @@ Run it as
 
 Every fit's measurements are added to files in the folder --cache, so that an interrupted run
 continues, and so that the page can be written again without fitting again (--report-only). Fair
-codes have a page of their own.
+codes have their own page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a promise about all stays of a patient costs, on Diabetes 130-US Hospitals.
+"""Cost of a guarantee for all stays of a patient, on Diabetes 130-US Hospitals.
 
 Run from the root of the repository, with ``SKFAIRDP_DATA`` set::
 

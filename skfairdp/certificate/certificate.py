@@ -58,7 +58,7 @@ class Certificate(Claims):
         Raises
         ------
         IncomparableModelError
-            The model has functions or classes of yours, and another version of Python made
+            The model has your own functions or classes, and another version of Python made
             the certificate.
         """
         python = self.library_versions.get("python", "")
@@ -198,7 +198,7 @@ class Certificate(Claims):
         monitor: Watch | None = None,
         template: str = PLAIN,
     ) -> str:
-        """Write the same as Markdown, to be kept beside the model.
+        """Write the same as Markdown, to be kept with the model.
 
         Parameters
         ----------

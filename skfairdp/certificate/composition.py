@@ -49,7 +49,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
                 f"earlier steps are {names}."
             )
     place = deployed.place_of_release
-    # What post-processing learns from, besides the model inside it, is not looked into here.
+    # Rows that post-processing learns from, in addition to its inner model, are not examined here.
     if place is not None and shown is deployed:
         return _of_releases(deployed, place, public_steps)
     other, declared = sorted_steps(leaves, public_steps)
@@ -86,7 +86,7 @@ def with_counts(
 ) -> PrivacyGuarantee | None:
     """Add the cost of a noisy table of counts of held-out rows, where they are protected.
 
-    A record, or person, that found its side by a draw of its own is in one of the two: the larger
+    A record, or person, that found its side by its own draw is in one of the two: the larger
     cost counts. Cut "by_index" the costs compose, for records that are blanked in their place.
     """
     if privacy is None or settings.count_epsilon is None:
@@ -134,7 +134,7 @@ def with_counts(
 
 
 def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSettings) -> None:
-    """Refuse noisy counts of rows beside a promise about persons, and the other way round."""
+    """Refuse noisy counts of rows with a guarantee for persons, and the reverse."""
     units = ("record", "person")
     if not settings.private or privacy is None or privacy.is_void or privacy.protects not in units:
         return
@@ -204,7 +204,7 @@ def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
     if stated is None or stated.is_void:
         return f"step {name!r} itself promises nothing"
     return (
-        f"beside this, and never added to it, step {name!r} promises ε = "
+        f"in addition to this, and not composed with it, step {name!r} guarantees ε = "
         f"{significant_up(stated.epsilon)}, δ = {significant_up(stated.delta, 3)} for "
         f"{PROTECTS[stated.protects]}, labels included, under {stated.adjacency}, to those who see "
         "the model and no release"

@@ -152,7 +152,7 @@ def _downstream_claims(
 def leakage_remarks(
     deployed: Deployed, X: Any, sensitive_features: ArrayLike | None, confidence_level: float
 ) -> tuple[str, ...]:
-    """Measure what a release of public rows tells about the group; empty without a release."""
+    """Measure how much a release of public rows reveals about the group; empty without one."""
     place, release = deployed.release
     if release is None or sensitive_features is None:
         return ()
@@ -160,7 +160,7 @@ def leakage_remarks(
     inside = np.flatnonzero(groups.codes >= 0)
     if len(groups.labels) < 2 or groups.counts.min() < _LEAST:
         return (
-            "How much a release tells about the group was not measured: that needs two groups, "
+            "The information of a release about the group was not measured: that needs two groups, "
             f"and {_LEAST} held-out rows of each.",
         )
     rows = deployed.transform(take_rows(X, inside), before=place)
@@ -172,7 +172,7 @@ def leakage_remarks(
     )
     return (
         f"Measured on {len(inside)} held-out rows: with {as_given(confidence_level)} confidence a "
-        f"release tells at least {rounded_down(measured.lower_bound or 0.0, 4)} nats about the "
+        f"release reveals at least {rounded_down(measured.lower_bound or 0.0, 4)} nats about the "
         f"group (estimate {measured.value:.4f}), shown by a classifier that guesses it; this "
         "confidence is apart from that of other claims.",
     )

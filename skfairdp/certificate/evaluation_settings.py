@@ -113,10 +113,10 @@ def holdout_assumptions(
         yield "Rows without a listed group are outside the claim; their number is private."
         if with_labels and any(notion.needs_labels for notion in settings.notions):
             yield (
-                "What compares true labels leaves out rows whose label is none of the model's "
+                "Comparisons with true labels leave out rows whose label is not one of the model's "
                 "classes; their number is private."
             )
-        yield f"An answer that is none of the model's classes counts as {classes[0]!r}."
+        yield f"An answer that is not one of the model's classes counts as {classes[0]!r}."
         yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.count_epsilon))
         if settings.public_sizes:
             yield assumptions.PUBLIC_CELLS

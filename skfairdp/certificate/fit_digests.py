@@ -53,7 +53,7 @@ def changes(kept: Mapping[str, str] | None, parts: Mapping[str, Any]) -> tuple[s
             continue
         elif then.endswith("+") and here.endswith("+") and kept[_PYTHON] != now[_PYTHON]:
             found.append(
-                f"{name} holds code of yours, which Python {kept[_PYTHON]} wrote then and Python "
+                f"{name} holds your own code, which Python {kept[_PYTHON]} wrote then and Python "
                 f"{now[_PYTHON]} cannot compare"
             )
         else:

@@ -174,7 +174,7 @@ def draws_afresh(deployed: Deployed) -> bool:
 def _answers(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[NDArray, str]:
     """Answers, and how they were given: see docs/theory/certificate.md.
 
-    Counts are binomial if an answer depends on its row and draws of its own alone. A model that
+    Counts are binomial if an answer depends on its row and its own draws alone. A model that
     answers otherwise in other company and another order is asked for one row at a time.
     """
     X, everybody = given.X, np.arange(len(given))
@@ -199,7 +199,7 @@ def _answers(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[NDA
     if draws_afresh(deployed):
         how = ANSWERS_DRAWN
     elif private:
-        how = ANSWERS_ASSUMED  # asking again would tell whether a row of theirs differs
+        how = ANSWERS_ASSUMED  # asking again would reveal whether one of their rows differs
     elif np.array_equal(found, one_after_another(_CALLS)):
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
@@ -237,7 +237,7 @@ def _codes(values: ArrayLike, classes: list, n_rows: int, name: str, private: bo
 
 
 def check_positive(deployed: Deployed, positive: Any) -> bool:
-    """Whether the model's first class is the positive one; refuses what is none of two classes."""
+    """Whether the model's first class is the positive one; refuses a label of neither class."""
     if positive is None:
         return False
     classes = np.asarray(getattr(deployed.final, "classes_", ())).tolist()

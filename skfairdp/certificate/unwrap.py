@@ -190,7 +190,7 @@ class Deployed:
     @property
     def place_of_release(self) -> int | None:
         """Place of the first step whose output, a private release, is all that later steps see."""
-        # A step inside a container is none, since columns pass beside it.
+        # A step inside a container does not count, since columns may bypass it.
         return next((i for i, (_, stage) in enumerate(self.stages) if releases_rows(stage)), None)
 
     @property
@@ -209,7 +209,7 @@ class Deployed:
         """Whether a digest, made under a version of Python if it is known, is that of this model.
 
         False for a model that no digest can cover. Raises an IncomparableModelError where the
-        model has functions or classes of yours, whose byte code another Python made.
+        model has your own functions or classes, whose byte code another Python made.
         """
         try:
             own = self.bound
@@ -220,7 +220,7 @@ class Deployed:
         if not (same or comparable):
             raise IncomparableModelError(
                 f"The certificate was made under Python {python}, and this is {here}: functions "
-                "and classes of yours are compared by their byte code, which may differ. "
+                "and classes are compared by their byte code, which may differ. "
                 f"Verify under Python {python}, or certify anew."
             )
         return same

@@ -63,7 +63,7 @@ def _parquet(path: Path) -> pd.DataFrame:
     """Read a Parquet file so that no cell changes how those of other rows are read.
 
     Arrow would make floats of all whole numbers of a column with a missing one. A column of
-    categories would list the texts of people who are held out beside those of the others.
+    categories would list the texts of people who are held out together with those of the others.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -96,7 +96,7 @@ def read_document(path: Path) -> Any:
             raise CommandError(f"{path} is not JSON: {error.msg} in line {error.lineno}.") from None
         except ValueError:
             raise CommandError(
-                f"{path} is not JSON as it is wanted: no key twice in an object, no NaN."
+                f"{path} is not valid JSON: no key may occur twice in an object, and no NaN."
             ) from None
     try:
         import yaml
@@ -139,7 +139,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise CommandError(
-                f"{option} and {other} both name {path}; give each output a file of its own."
+                f"{option} and {other} both name {path}; give each output its own file."
             )
 
 
@@ -199,6 +199,6 @@ def _check_exists(path: Path) -> None:
 
 
 def say(arguments: argparse.Namespace, text: str) -> None:
-    """Tell how far a run is."""
+    """Print the progress of a run."""
     if not arguments.quiet:
         print(text, file=sys.stderr, flush=True)

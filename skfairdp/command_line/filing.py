@@ -64,8 +64,8 @@ class ChargedReport:
             raise
 
     def _charged(self) -> int:
-        # A row is trained on or held out, by a draw of its own: protecting the latter at the same
-        # epsilon adds nothing to the cost of a record. So the run is one charge. Beside public
+        # A row is trained on or held out, by its own draw: protecting the latter at the same
+        # epsilon adds nothing to the cost of a record. So the run is one charge. With public
         # rows there is nothing but the training, which charges itself.
         arguments, ledger = self.arguments, self.ledger
         count_epsilon = None if arguments.held_out_is_public else arguments.epsilon

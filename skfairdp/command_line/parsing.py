@@ -21,7 +21,7 @@ from skfairdp.fairness.notions import NOTIONS
 
 # An environment variable, never an argument: those can be seen by all users of the machine.
 PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
-# Rows times epsilon from which the noise in the tables of a path is small beside usual tolerances.
+# Rows times epsilon from which the noise in a path's tables is below usual tolerances.
 ENOUGH_FOR_TABLES = 10_000
 # What is taken for one notion, what for several or for fewer rows, and the others.
 MECHANISMS = ("fair-path", "rates", "fairdp", "dpsgd")
@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     strict = "exit with 1 too where a figure can't be recomputed"
     add("--strict", action="store_true", help=strict)
     add = command("keygen checking keygen", "make a pair of keys for signing certificates", KEYGEN)
-    beside = "private key; the public one goes beside it"
+    beside = "private key; the public one is written to the same folder"
     add("--out", required=True, type=Path, metavar="FILE", help=beside)
     asked = f"encrypt the private key; the passphrase is asked for, or taken from {PASSPHRASE}"
     add("--passphrase", action="store_true", help=asked)

@@ -54,7 +54,7 @@ def report(arguments: argparse.Namespace) -> int:
     if asked is None and persons.count * arguments.epsilon < ENOUGH_FOR_TABLES:
         arguments.mechanism = "rates"
     noise = NoiseSource()
-    # Each person by a draw of its own: who is held out then depends on nobody else.
+    # Each person by its own draw: who is held out then depends on nobody else.
     held = (noise.sampling.random(persons.count) < arguments.held_out)[persons.codes]
     _check_parts(people, held)
     _say_what_can_be_shown(arguments, people, held)

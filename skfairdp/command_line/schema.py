@@ -67,7 +67,7 @@ def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schem
     for name in rows.columns:
         column = rows[name].dropna()
         if name in known or name in without or not len(column):
-            continue  # what is missing everywhere tells nothing
+            continue  # a column without values has no effect
         if pd.api.types.is_numeric_dtype(rows[name]):
             # Infinite ones are refused later, with the column's name.
             low, high = float(column.min()), float(column.max())

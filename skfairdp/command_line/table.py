@@ -235,7 +235,7 @@ def _groups(
         raise CommandError(
             f"{gaps} is missing in some rows. Leave those rows out of "
             "the file, and so out of the claim, or merge them with a group that they are treated "
-            "like; a value of its own, such as 'not stated', needs rows enough to show anything."
+            "like; its own value, such as 'not stated', needs rows enough to show anything."
         )
     for name in whose:
         try:

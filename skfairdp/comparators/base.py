@@ -200,7 +200,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         if min(n_values) < 2:
             raise ValueError(
                 f"sensitive_features holds {min(n_values)} group; {name} needs at least two "
-                "groups to learn what not to tell."
+                "groups to learn what to hide."
             )
         self.binary_ = np.all((values == 0) | (values == 1), axis=0)
         spread = values.std(axis=0, dtype=np.float64)

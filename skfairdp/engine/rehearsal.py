@@ -91,9 +91,9 @@ def _rehearse_blocks(
         block = _Block(clipper, size, block.targets, probes, largest)
         if not block.apart(seen[0], block.observed(seen[0])):
             raise ValueError(
-                "The module gives another gradient for a row when it is asked again, or beside "
-                "other rows. Let it keep nothing from one call to the next, and process every row "
-                "by itself."
+                "The module gives another gradient for a row when it is asked again, or together "
+                "with other rows. Let it keep nothing from one call to the next, and process every "
+                "row by itself."
             )
 
 

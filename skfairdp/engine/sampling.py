@@ -22,7 +22,7 @@ class Batch:
 
     rows: np.ndarray  # (B,): row numbers, cell after cell
     sizes: tuple[int, ...]  # How many of the rows, or of the persons, belong to each cell
-    persons: PersonRows | None = None  # Whose rows they are; None: each is a record of its own
+    persons: PersonRows | None = None  # Whose rows they are; None: each is its own record
 
     def __len__(self) -> int:
         """Return the number of records: rows, or persons."""
@@ -169,7 +169,7 @@ class PersonSampler(PoissonSampler):
         return np.asarray(self._rows[self._starts[held] + place])
 
     def _some(self, counts: np.ndarray) -> np.ndarray:
-        """Choose so many different places below each count, every set alike (Floyd's way)."""
+        """Choose a uniform subset of given size below each count (Floyd's algorithm)."""
         chosen = np.empty((len(counts), self._most), dtype=np.int64)
         for k in range(self._most):
             last = counts - self._most + k
@@ -200,7 +200,7 @@ class StoredBatches:
         self._rows = like
 
     def draw(self, segment: Segment, steps: int) -> Batch:
-        """Draw the next batch of a segment that has so many steps to go."""
+        """Draw the next batch of a segment."""
         if not self._batches or self._of != segment:
             self._of, self._batches, room = segment, [], self._stored.cache_bytes
             while not self._batches or (len(self._batches) < steps and room > 0):

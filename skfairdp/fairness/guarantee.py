@@ -74,7 +74,7 @@ class FairnessGuarantee:
     Parameters
     ----------
     notion : str
-        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`, or of a notion of yours.
+        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`, or of your own notion.
     bound : float in [0, 1]
         The largest difference is at most this.
     scope : str
@@ -100,7 +100,7 @@ class FairnessGuarantee:
     derivation : Derivation or None
         How the bound follows from the counts, so that it can be computed again.
     words : tuple of two str, or None
-        Rates and meaning of a notion of yours, `Notion.words`; None for a known name.
+        Rates and meaning of your own notion, `Notion.words`; None for a known name.
 
     Raises
     ------

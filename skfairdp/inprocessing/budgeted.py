@@ -60,7 +60,7 @@ class BudgetedPredictor(PrivatePredictor):
         raise NotImplementedError
 
     def _also_assumed(self) -> tuple[str, ...]:
-        """What the guarantee rests on beside the usual."""
+        """Further assumptions of the guarantee."""
         return ()
 
     def _assumed_at_last(self) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ class BudgetedPredictor(PrivatePredictor):
         return self._priced_for(facts, self._sizes(facts.groups, facts.n, noise), noise)
 
     def _note(self, n_groups: int | None, n_classes: int) -> None:
-        """Note public counts that the plan may depend on besides the sizes."""
+        """Note public counts that the plan may depend on, in addition to the sizes."""
 
     def _priced_for(self, facts: RowFacts, sizes: Sizes, noise: NoiseSource) -> Quote:
         """Price a fit for sizes that are known."""

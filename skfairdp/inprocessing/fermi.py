@@ -53,7 +53,7 @@ class DPFermiClassifier(GroupedClassifier):
         Whether predictions should not depend on the group, or not among records of one
         label.
     fairness_weight : float, default=5.0
-        Weight of ERMI beside the mean loss, >= 0.
+        Weight of ERMI, added to the mean loss, >= 0.
     dual_noise_ratio : float, default=5.0
         Noise multiplier of W's gradient over that of the network's, > 0. Both are
         sums over one batch: a step is charged with the combined multiplier

@@ -120,7 +120,7 @@ def watched(
     vector: torch.Tensor,
     epoch: int,
 ) -> PrivacyGuarantee | None:
-    """Have weights compared each epoch, refuse rows that others hold too, and say so."""
+    """Compare weights each epoch, refuse rows held by several processes, and state it."""
     processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)
     if stated is None or stated.is_void:

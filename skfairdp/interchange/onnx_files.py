@@ -19,7 +19,7 @@ from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.numbers import TargetBounds
 
-# What decides about a row: a class that answers by methods of its own is another model.
+# What decides about a row: a class that answers by its own methods is another model.
 _OF_NETS = ("predict_proba", "predict")
 _OF_NUMBERS = ("predict", "_scaled")
 _OF_PATHS = ("predict_proba", "predict", "decision_function", "_scores", "_scored")

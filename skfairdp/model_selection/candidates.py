@@ -1,4 +1,4 @@
-"""Candidates of a search: drawn from the prior, told what they may spend, and kept silent.
+"""Candidates of a search, drawn from the prior with their share of the budget, and silent.
 
 Only the best so far is ever kept.
 """
@@ -77,7 +77,7 @@ def check_estimator(estimator: Any) -> None:
         leaf = key.rsplit("__", 1)[-1]
         if leaf == "ledger" and value is not None:
             raise ValueError(
-                "'estimator' has a ledger of its own, whose entries would show how often the "
+                "'estimator' has its own ledger, whose entries would show how often the "
                 "search ran; set 'ledger' on the search, which charges itself once."
             )
         if leaf == "reproducible_noise" and value is True:
@@ -112,7 +112,7 @@ def check_distributions(
 
 
 def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
-    """Clone with a candidate's parameters, silent, whose last step is told its share."""
+    """Clone with a candidate's parameters, silent, its last step with its share of the budget."""
     model = clone(estimator)
     if parameters:
         # Cloned as in scikit-learn's searches: candidates share no object.
@@ -196,7 +196,7 @@ def _settings_of_steps(model: Any) -> dict[str, Any]:
 
 
 def refuse_charging(steps: Iterable[tuple[str, Any]]) -> None:
-    """Refuse steps, fitted or not, with a privacy cost of their own."""
+    """Refuse steps, fitted or not, with their own privacy cost."""
     for name, step in steps:
         if charges_privacy(step):
             raise ValueError(

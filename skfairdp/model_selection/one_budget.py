@@ -137,7 +137,7 @@ def fit_within(
     try:
         rows = later.fit_transform(table.fit(rows, **whose).transform(rows))
         # A plan made before the table was seen composes with it. Another one was chosen by
-        # looking: where there is a budget, it is charged beside what was planned.
+        # looking: where there is a budget, it is charged in addition to the plan.
         quoted = clone(model)._quote(rows, y, **people)
         if dataclasses.replace(quoted, assumptions=stated.assumptions) != stated:
             if vars(model).pop("_reservation", None) and book is not None and book.budget is None:

@@ -219,7 +219,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _at(fitted: Any, asked: Any) -> Any:
-    """Stand at the tolerance that another model asks for."""
+    """Choose the point for the tolerance that another model asks for."""
     if not isinstance(fitted, Pipeline):
         return fitted.at(asked.tolerance)
     moved = copy(fitted)

@@ -127,7 +127,7 @@ class Readings:
         rate: float = 0.5,
         n_batches: int = 1,
     ) -> SmallestGap:
-        """Tell, before a row is used, whether so many can clear the tolerance, or how many can.
+        """Compute, before a row is used, the smallest bound that a number of rows can show.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Levels of one column: intervals of a number, or categories; missing values beside them.
+"""Levels of one column: intervals of a number, or categories, and missing values.
 
 A table of levels is a DataFrame of pandas categoricals. Their dtypes carry intervals and
 categories from step to step of a Pipeline, and a missing value stays a missing value.
@@ -112,7 +112,7 @@ def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float
     """Turn a table of levels into numbers and names of their columns.
 
     "onehot": one column for each level, of which a row has one. "thermometer": for intervals, one
-    for each edge, which a row has if it is not below it. Missing values have a column of their own.
+    for each edge, which a row has if it is not below it. Missing values have their own column.
     """
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []

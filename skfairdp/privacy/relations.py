@@ -47,7 +47,7 @@ class Protected:
     # For the sentence of a certificate, before "with ε = ..."; {records}: those that are meant
     clause: str
     whole_record: bool = False  # All of it: counts of held-out records are then counted in
-    told_by: str = "the model"  # What shows so little about whom the guarantee protects
+    told_by: str = "the model"  # The release that reveals little about the protected people
     subject: str = "the training records"  # Whose privacy it is, for headings
     unit: str = "record"  # What neighbouring data sets differ in
     not_claimed: tuple[str, ...]  # What a reader might think is protected, and is not

@@ -83,7 +83,7 @@ class Quote:
     ledger : LedgerRoom or None
         What the ledger of the estimator has left afterwards; None without a ledger.
     note : str
-        What has to be known beside the figures.
+        Remarks that readers of the figures need.
     sizes : Sizes or None
         Public sizes that the plan was made for.
     """

@@ -318,7 +318,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         else:
             epsilon, delta = significant_up(promise.epsilon), significant_up(promise.delta, 3)
             said = (
-                "the training rows have a promise of their own, of another kind, which is never "
+                "the training rows have their own promise, of another kind, which is never "
                 f"added to this one: ε = {epsilon}, δ = {delta} for {PROTECTS[promise.protects]}, "
                 f"{promise.adjacency} (see training_privacy_)"
             )

@@ -95,7 +95,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
         How a product of matrices rounds depends on their size. So an encoder gets the same
         number of rows each time, filled up with zeros: a row is then encoded to the very same
-        numbers whatever rows are beside it, and with ids released alike.
+        numbers whatever the other rows, and with ids released alike.
         """
         import torch
 

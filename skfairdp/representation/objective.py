@@ -166,7 +166,7 @@ class LaplaceChannel(Channel):
 class ResponseChannel(Channel):
     """Vector quantisation and randomised response, for discrete representations.
 
-    Each component has k code words of its own, numbers in ``[-bound, bound]``. The
+    Each component has k code its own words, numbers in ``[-bound, bound]``. The
     decoders see the word of the *released* code; their gradient skips quantisation and
     randomised response (straight-through) on its way to the encoder. Nothing here protects.
     """

@@ -1,4 +1,4 @@
-"""What an encoder costs beside the same networks without noise, and a million releases."""
+"""Running time of an encoder against the same networks without noise, and of a million releases."""
 
 from __future__ import annotations
 

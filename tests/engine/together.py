@@ -1,4 +1,4 @@
-"""What each of two processes does in tests of training together: prints what it found as JSON."""
+"""Program of each of two processes that train together; prints its findings as JSON."""
 
 from __future__ import annotations
 

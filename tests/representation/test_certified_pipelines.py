@@ -1,4 +1,4 @@
-"""What a Pipeline may claim when rows pass through a private release on their way."""
+"""Tests of the claims about a Pipeline with a private release among its steps."""
 
 from __future__ import annotations
 

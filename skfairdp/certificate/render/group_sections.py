@@ -17,7 +17,7 @@ from skfairdp.figures import rounded_down, rounded_up
 
 _INTERVALS = (
     "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
-    "on the largest difference is a statement of its own."
+    "on the largest difference is its own statement."
 )
 _RATIOS = (
     "A ratio is to the highest rate among the groups of the same columns; “any” stands for all "

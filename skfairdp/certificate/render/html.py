@@ -1,4 +1,4 @@
-"""A certificate as HTML: a page of its own to be filed, and a piece for notebooks."""
+"""A certificate as HTML: its own page to be filed, and a piece for notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a page from what is kept beside a certificate: a ledger, a monitor."""
+"""Sections of a page about a certificate's ledger and monitor."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _GROUPS = (
 _USE = (
     "That the model is accurate, or fit for a purpose, or that its use is lawful.",
     "What privacy costs in accuracy: a model trained without it on the same rows would have to be "
-    "shown beside this one, and nothing would protect these rows any more.",
+    "shown next to this one, and nothing would protect these rows any more.",
     "That it was not chosen among several by looking at their certificates, unless the assumptions "
     "above say how many there were.",
 )
@@ -99,7 +99,7 @@ def _key_figures(claims: Claims) -> KeyFigures:
 
 
 def _utility(claims: Claims) -> Section:
-    """How often the model is right, beside one answer for everybody."""
+    """Accuracy of the model, compared with one answer for everybody."""
     known = claims.accuracy
     if known is None:
         return Section("Utility", ())

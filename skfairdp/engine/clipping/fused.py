@@ -65,7 +65,7 @@ class FusedClipper(Clipper):
         self._reserve(1)
 
     def accepts(self, X: torch.Tensor) -> bool:
-        """Tell whether the outer-product identity holds for such a batch (B, ...)."""
+        """Return whether the outer-product identity holds for such a batch (B, ...)."""
         return (X.dim() == 2 or (self._stack.flattens and X.dim() > 2)) and self._stack.holds
 
     def _rows_of_block(self, rows: int) -> int:

@@ -109,7 +109,7 @@ def _texts(
         assumptions.ANSWERS_SO_FAR.format(answers=int(answers.sum())),
         f"Worst cell of the table: Γ = {rounded_up(float(gaps[z, k]))}, the share of label "
         f"{classes[k]} in group {groups[z]} minus its share in all other groups together; "
-        f"wanted: at most {as_given(gate.tolerance)}.",
+        f"the gate allows at most {as_given(gate.tolerance)}.",
         _invariant(gate, groups, answers),
     ]
     if gate.stuck:

@@ -32,7 +32,7 @@ def classifier_lower_bound(
     units: str = "nats",
     random_state: int | None = None,
 ) -> MutualInformation:
-    """Bound I(S; Z) from below by how well a classifier tells the group on held-out rows.
+    """Bound I(S; Z) from below by a classifier's accuracy in predicting the group of held-out rows.
 
     Parameters
     ----------

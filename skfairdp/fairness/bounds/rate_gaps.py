@@ -215,7 +215,7 @@ def own_models_bound(
 
 @dataclass(frozen=True)
 class OwnModels:
-    """Released models of the groups beside a smoothed common one."""
+    """Released models of the groups, in addition to a smoothed common one."""
 
     # Maps rows and their group codes to the smoothed decision on each by its own group's model
     scores: Callable[[Any, NDArray[np.int64]], NDArray[np.float64]]

@@ -48,7 +48,7 @@ class PanelDisplay:
         self
         """
         if ax is None:
-            import matplotlib.pyplot as plt  # only where a picture is wanted
+            import matplotlib.pyplot as plt  # only for a picture
 
             _, ax = plt.subplots(layout="constrained")
         self._draw(ax)

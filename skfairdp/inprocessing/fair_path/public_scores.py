@@ -159,7 +159,7 @@ class Beside(nn.Module):
 
 
 class _Body(nn.Module):
-    """What enters a module's head; in units of its own once it is standardised."""
+    """Inputs of a module's head, standardised or not."""
 
     def __init__(self, module: nn.Module, head: str) -> None:
         super().__init__()

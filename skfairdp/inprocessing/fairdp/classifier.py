@@ -59,7 +59,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     final_batch_size : int or None, default=None
         Expected records in their batches. None keeps `batch_size`.
     n_heads : int, default=1
-        Micro-batches of the last step, each of which trains a head of its own.
+        Micro-batches of the last step, each of which trains its own head.
     dataset_size : int or None, default=None
         Declared number of records; must be the sum of `group_sizes`. Without `group_sizes` it
         has no effect: sizes and adjacency then come from the rows.

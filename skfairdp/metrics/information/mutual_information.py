@@ -34,7 +34,7 @@ def mutual_information(
     n_permutations: int = 0,
     random_state: int | None = None,
 ) -> MutualInformation:
-    """Estimate how much a representation tells about a variable, by a method that fits.
+    """Estimate the information of a representation about a variable, by a method that fits.
 
     Parameters
     ----------

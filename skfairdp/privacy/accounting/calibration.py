@@ -95,7 +95,7 @@ def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[floa
 
 @lru_cache(maxsize=256)
 def _solve(problem: _Problem) -> float:
-    """Search; kept for plans that cannot be told apart at the probes."""
+    """Search; cached for plans that are equal at the probes."""
     _refuse_impossible(problem)
     fast = ClosedFormBound(problem.epsilon, problem.delta, problem.make_plan)
     low, high = SMALLEST, LARGEST

@@ -24,7 +24,7 @@ from skfairdp.privacy.relations import NEIGHBOURS, accounted
 class Exposure:
     """Events in which the records of some groups take part."""
 
-    event: DpEvent  # What is released of such a record
+    event: DpEvent  # Event of a record that takes part
     # Labels of its groups; None for a record of any group
     groups: tuple[Hashable, ...] | None = None
 

@@ -178,7 +178,7 @@ def compose(
     -------
     PrivacyGuarantee
         Computed from the composition of the events; one without an event enters as a pure one
-        of its epsilon (for a changed attribute or a replaced record, beside events, its epsilon
+        of its epsilon (for a changed attribute or a replaced record, with events, its epsilon
         is added), and its delta is set aside. Void if one of them is.
 
     Raises
@@ -212,7 +212,7 @@ def compose(
     if len(relations) > 1:
         raise ValueError(
             f"guarantees speak of different relations, {sorted(relations)}: they have no "
-            "total; compose those of one relation and state the others beside them"
+            "total; compose those of one relation and state the others separately"
         )
     if any(item.is_void for item in guarantees):
         named = relations or {(guarantees[0].adjacency, guarantees[0].protects)}

@@ -212,7 +212,7 @@ class PrivacyLedger:
 
         Only what was never released may be given back: not after a model, a count, a score
         or a picture was made from the rows, nor after an error whose text or time depended
-        on what stands in them. Where that is not certain, leave it: a reservation that is
+        on what they contain. Where that is not certain, leave it: a reservation that is
         neither committed nor given back stays charged.
 
         Returns
