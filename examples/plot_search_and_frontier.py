@@ -167,8 +167,8 @@ print(answer.sentence)
 assert answer.verify()
 
 # %%
-# The page holds the same models with sliders for ε and the gap; it is one file and asks nothing of
-# a network.
+# The page holds the same models with sliders for ε and the gap; it is one file and makes
+# no requests over a network.
 
 if out is not None:
     out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The additive model by its defaults beside DP-EBM, both given the same declared bounds.
+"""The additive model with its defaults and DP-EBM, both with the same declared bounds.
 
 Five data sets, five budgets, five splits: Adult's official one (five fits), elsewhere a random
 fifth is held out, on Diabetes 130-US Hospitals a fifth of the patients. DP-EBM is fitted by its

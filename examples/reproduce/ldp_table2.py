@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument("--datasets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--limit", type=int, help="fit no more than so many jobs")
+    parser.add_argument("--limit", type=int, help="largest number of jobs to fit")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of measured fits")
     parser.add_argument("--page", type=Path, default=Path("docs/results/representations.md"))
     parser.add_argument("--report-only", action="store_true", help="fit nothing")

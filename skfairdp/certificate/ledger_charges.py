@@ -55,8 +55,8 @@ def tell_ledgers(
     A fit charges its own cost: it does not know a step before it that learned from rows without
     noise, or of exact scores that a search has shown.
     """
-    # Declarations of one fit do not hold for the steps of another. Noise makes fits distinguishable;
-    # without noise, a digest would reveal rows.
+    # Declarations of one fit do not hold for the steps of another. Noise makes fits
+    # distinguishable; without noise, a digest would reveal rows.
     parts = (part for _, part in deployed._ours() if getattr(part, "privacy_", None) is not None)
     noisy = [vars(part).get("fit_digests_") for part in parts if not part.privacy_.is_void]
     whose = f"found about the model of the fit {blake2b(repr(noisy).encode()).hexdigest()[:16]}"

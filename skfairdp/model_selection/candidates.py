@@ -94,7 +94,7 @@ def check_distributions(
     parts = [distributions] if isinstance(distributions, Mapping) else list(distributions)
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError(
-            f"{PRIOR} must be a mapping of parameter to list or distribution, or a list of such "
+            f"{PRIOR} must be a mapping of parameter to list or distribution, or a list of these "
             f"mappings; got {distributions!r}."
         )
     for part in parts:

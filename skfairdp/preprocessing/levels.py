@@ -95,7 +95,7 @@ def _date(days: float) -> str:
     """The date from which on, or before which, as a day is not parted."""
     try:
         return date.fromordinal(math.ceil(days) + FIRST).isoformat()
-    except (OverflowError, ValueError):  # no date has so many days
+    except (OverflowError, ValueError):  # beyond the last date
         return f"{days:.6g}"
 
 

@@ -298,7 +298,7 @@ def build(name: str, **parameters: Any) -> Any:
 
 @cache
 def once(name: str, **parameters: Any) -> Any:
-    """Return an estimator fitted on `people`, shared by all checks that change nothing of it."""
+    """Return an estimator fitted on `people`, shared by all checks that do not change it."""
     X, y, groups = people()
     return build(name, **parameters).fit(X, y, sensitive_features=groups)
 

@@ -357,7 +357,7 @@ def test_a_file_that_changes_under_the_fit_ends_it_and_the_charge_stays(tmp_path
 
 
 def test_files_that_were_written_anew_are_refused_before_a_charge(in_memory, tmp_path):
-    """Labels are read when rows are opened: features of other people would be put beside them."""
+    """Labels are read when rows are opened: they would be paired with features of other people."""
     (tmp_path / "rows").mkdir()
     rows = parquet(tmp_path / "rows", X)
     parquet(tmp_path / "rows", X[::-1].copy())

@@ -176,7 +176,7 @@ def refusals():
 
 
 def death():
-    """What the first process is told when the other one dies in a step, or fails."""
+    """Message of the first process when the other one dies in a step, or fails."""
     calls, released = [], Processes.released
 
     def dying(self, *arguments):

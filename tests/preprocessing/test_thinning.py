@@ -45,7 +45,7 @@ class Seen(DPSGDClassifier):
 
 
 class SeenWithGroups(FairDPClassifier):
-    """The same for an estimator that is told the groups."""
+    """The same for an estimator that gets the groups."""
 
     given: tuple
 

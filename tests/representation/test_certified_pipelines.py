@@ -112,7 +112,7 @@ def test_a_search_around_releases_is_not_covered():
 
 
 class ByGroup(ClassifierMixin, BaseEstimator):
-    """Predicts the group that it is told."""
+    """Predicts the group that it gets."""
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)

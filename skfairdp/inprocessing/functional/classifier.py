@@ -80,7 +80,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
     rows_ : BoundedRows
         The map from features to rows in the unit ball, from declared figures only.
     theta_ : ndarray, shape (d,)
-        Weights of such rows, the intercept's last where there is one.
+        Weights of these rows, the intercept's last where there is one.
 
     Raises
     ------
