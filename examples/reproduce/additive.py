@@ -170,9 +170,9 @@ def report(path: Path, picture: Path) -> None:
             for method in METHODS:
                 some = mine[(mine["method"] == method) & (mine["epsilon"] == epsilon)]
                 auc[method] = some["auc"].mean()
-                told = f"{auc[method]:.4f} ± {some['auc'].std(ddof=0):.4f}"
-                told += f" ({some['accuracy'].mean():.4f})"
-                cells.append(told if len(some) else "not run")
+                shown = f"{auc[method]:.4f} ± {some['auc'].std(ddof=0):.4f}"
+                shown += f" ({some['accuracy'].mean():.4f})"
+                cells.append(shown if len(some) else "not run")
             ahead = f"{auc['additive'] - auc['tuned']:+.4f}".replace("+nan", "")
             print(f"| {'' if at else title} | {epsilon:g} | {' | '.join(cells)} | {ahead} |")
         for method, label in METHODS.items():

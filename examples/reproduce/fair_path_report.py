@@ -185,7 +185,7 @@ def main() -> None:
     cells, counts = attribute(pd.read_csv(options.measured / "attribute.csv"))
     reached = at_gaps(parity[(parity["method"] == PATH) & (parity["epsilon"] == 1.0)], GAPS[:3])
     errors = reached.std(axis=0, ddof=1) / len(reached) ** 0.5
-    told = [
+    shown = [
         f"{mean:.4f} ± {error:.4f}".replace("0.", ".")
         for mean, error in zip(reached.mean(axis=0), errors, strict=True)
     ]
@@ -194,7 +194,7 @@ def main() -> None:
     picture(at_one, options.docs / "fair_path_adult.png")
     text = (
         HEAD.format(
-            *(*told, ", ".join(TITLES[name] for name in sure[sure].index)),
+            *(*shown, ", ".join(TITLES[name] for name in sure[sure].index)),
             **counts,
             fits=len(reached),
         )

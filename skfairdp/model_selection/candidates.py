@@ -111,7 +111,7 @@ def check_distributions(
     return candidate
 
 
-def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
+def with_settings(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
     """Clone with a candidate's parameters, silent, its last step with its share of the budget."""
     model = clone(estimator)
     if parameters:
@@ -131,14 +131,14 @@ def planner(
     estimator: Any, parameters: Mapping[str, Any] | None, delta: float, rows: GroupedRows
 ) -> Callable[[float], Plan]:
     """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
-    final = final_of(told(estimator, parameters, delta=delta))
+    final = final_of(with_settings(estimator, parameters, delta=delta))
     groups = final._encode_groups(rows.sensitive_features, len(rows))
     return _planner(final, RowFacts(len(rows), groups, n_classes=_n_classes(final, rows.y)))
 
 
 def planner_for(estimator: Any, delta: float, facts: RowFacts) -> Callable[[float], Plan]:
     """Plan of a candidate for each noise multiplier, from public facts alone."""
-    final = final_of(told(estimator, None, delta=delta))
+    final = final_of(with_settings(estimator, None, delta=delta))
     return _planner(final, final._facts_of_fit(facts))
 
 
@@ -289,4 +289,4 @@ def trained(
         plans = planner(search.estimator, parameters, search.delta, rows)
         multiplier = budget.multiplier_for(plans)
         settings |= {"epsilon": None, "noise_multiplier": multiplier}
-    return fit_on(told(search.estimator, parameters, **settings), rows)
+    return fit_on(with_settings(search.estimator, parameters, **settings), rows)

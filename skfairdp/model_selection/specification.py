@@ -26,7 +26,6 @@ from skfairdp.model_selection.candidates import (
     final_of,
     fit_on,
     planner,
-    told,
 )
 from skfairdp.model_selection.holding_out import divide
 from skfairdp.model_selection.specification_result import (
@@ -171,10 +170,10 @@ def specify(
         fits: dict[int, Any] = {}
         for number, (point, first) in enumerate(zip(points, firsts, strict=True), 1):
             if first in fits:
-                model = _at(fits[first], told(estimator, point, delta=delta))
+                model = _at(fits[first], with_settings(estimator, point, delta=delta))
             else:
                 noise = {"epsilon": None, "noise_multiplier": multipliers[len(fits)]}
-                model = fits[first] = told(estimator, point, delta=delta, **noise)
+                model = fits[first] = with_settings(estimator, point, delta=delta, **noise)
                 check_steps(fit_on(model, parts.training))
             at = dataclasses.replace(terms, certificate_index=number)
             what = model, point, parts.held_out, at, tolerance, objective, privacy, source
