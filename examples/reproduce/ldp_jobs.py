@@ -126,7 +126,7 @@ class Job:
     beta : float or None
         Weight of the utility decoder; None for comparators.
     variant : str
-        One of `VARIANTS`; of codes the row of ours they are compared with, or a net
+        One of `VARIANTS`; for codes the row that they are compared with, or a net
         and a notion to try.
     """
 

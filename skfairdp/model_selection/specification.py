@@ -26,6 +26,7 @@ from skfairdp.model_selection.candidates import (
     final_of,
     fit_on,
     planner,
+    with_settings,
 )
 from skfairdp.model_selection.holding_out import divide
 from skfairdp.model_selection.specification_result import (
