@@ -48,7 +48,7 @@ def processes_of_torch() -> int:
 
 
 class _Quote(Exception):
-    """Ends a fit that was only asked what it would cost; its argument says that."""
+    """Ends a fit that was asked for its cost alone, which is the argument."""
 
 
 class ChargedFit:
@@ -144,7 +144,7 @@ class ChargedFit:
             )
 
     def _charge(self, stated: PrivacyGuarantee | None) -> None:
-        """Enter in the ledger what this fit is about to spend.
+        """Reserve the cost of this fit in the ledger.
 
         A mechanism calls it when its plan is made, before the first release, or before it buys
         what the plan is made from: the first call of a fit counts. `stated`: what will be
@@ -185,7 +185,7 @@ class ChargedFit:
     def _quote(
         self, X: Any, y: Any, sensitive_features: Any = None, person_ids: Any = None
     ) -> PrivacyGuarantee | None:
-        """State what a fit would promise and charge, and end before it uses rows."""
+        """Return the guarantee and the charge of a fit, without using rows."""
         self._only_quoting = True
         of_persons = {} if person_ids is None else {"person_ids": person_ids}
         try:

@@ -59,7 +59,7 @@ def rows_by_shard(shards: np.ndarray, usable: np.ndarray, n_teachers: int) -> li
 
 
 def teacher_generator(seed: int, index: int, *purpose: int) -> np.random.Generator:
-    """Start a random stream of one teacher, the same whatever the others do."""
+    """Start the random stream of one teacher, independent of the others."""
     return np.random.default_rng([seed, index, *purpose])
 
 

@@ -31,7 +31,7 @@ class Certificate(Claims):
     __module__ = "skfairdp.certificate"
 
     def examine(self) -> Examination:
-        """Recompute what is claimed.
+        """Recompute the claims.
 
         Returns
         -------
@@ -70,7 +70,7 @@ class Certificate(Claims):
         )
 
     def with_monitor(self, path: str | PathLike[str]) -> Self:
-        """Name the file of the monitor that watches what is claimed.
+        """Name the file of the monitor that watches a claim.
 
         Parameters
         ----------

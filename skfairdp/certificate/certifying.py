@@ -63,7 +63,7 @@ def certify(
     ledger: str | PathLike[str] | PrivacyLedger | None = None,
     check_ids: bool = False,
 ) -> Certificate:
-    """State what a fitted model guarantees about privacy and fairness.
+    """Certify the privacy and the fairness of a fitted model.
 
     With rows that were held out from training and selection it also bounds how far the deployed
     model's rates differ between groups in the population that the rows come from.

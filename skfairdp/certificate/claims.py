@@ -206,7 +206,7 @@ class Claims:
 
     @property
     def _derived(self) -> dict[str, Any]:
-        """What follows from the rest, for those who read the file by other means."""
+        """Derived figures, for readers of the file without this package."""
         return {
             "nearly_constant": self.nearly_constant,
             "utility": [

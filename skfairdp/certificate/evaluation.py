@@ -1,4 +1,4 @@
-"""The deployed-model half of a certificate: held-out rows to bounds, and what a release shows."""
+"""Fairness of a certificate: bounds from held-out rows, and the information of a release."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _averages(
 def _downstream_claims(
     deployed: Deployed, held: HeldOut, notions: list[counted.Rates], settings: EvaluationSettings
 ) -> list[FairnessGuarantee]:
-    """Bounds on what anybody can predict from the one code that is released of a person."""
+    """Bounds on the gap of any predictor from the one code that is released of a person."""
     (place, release), rows = deployed.release, held.rows
     inside = np.flatnonzero(rows.groups.codes >= 0)
     if release is None or not len(inside):

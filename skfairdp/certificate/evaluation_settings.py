@@ -79,7 +79,7 @@ class EvaluationSettings:
 
     @property
     def unit(self) -> str:
-        """Whom noisy counts protect."""
+        """Unit that noisy counts protect."""
         return "person" if self.persons else "record"
 
     @property
@@ -94,14 +94,14 @@ class EvaluationSettings:
 
     @property
     def level_of_one_claim(self) -> float:
-        """Confidence of one claim, such that all of them hold together."""
+        """Confidence of one claim with which all claims hold together."""
         return level_of_one(self.confidence_level, self.claims)
 
 
 def holdout_assumptions(
     settings: EvaluationSettings, groups: Groups, with_labels: bool, how: str, classes: Sequence
 ) -> Iterator[str]:
-    """List the assumptions of a bound from held-out rows; `how` says what the rates count."""
+    """List the assumptions of a bound from held-out rows; `how` says how rates are counted."""
     yield from assumptions.held_out_rows(how, with_labels=with_labels, persons=settings.persons)
     if len(classes) == 2:
         # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.

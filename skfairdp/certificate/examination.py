@@ -1,4 +1,4 @@
-"""Recompute what a certificate claims from what it stores."""
+"""Recomputation of a certificate's claims from the figures that it stores."""
 
 from __future__ import annotations
 

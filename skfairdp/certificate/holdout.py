@@ -119,7 +119,7 @@ class HeldOut:
     turned: bool = False  # whether the model's first class comes last here
 
     def assumptions(self, settings: EvaluationSettings, how: str | None = None) -> tuple[str, ...]:
-        """List the assumptions of a bound from these rows; `how` says what the rates count."""
+        """List the assumptions of a bound from these rows; `how` says how rates are counted."""
         how, labelled = self.how if how is None else how, self.rows.y is not None
         groups = self.rows.groups
         return tuple(holdout_assumptions(settings, groups, labelled, how, self.classes))
@@ -249,7 +249,7 @@ def check_positive(deployed: Deployed, positive: Any) -> bool:
 def check_answerable(
     deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
 ) -> None:
-    """Refuse what an evaluation would, as far as no row is looked at, before a charge."""
+    """Refuse, before a charge, whatever an evaluation would refuse without reading rows."""
     _check_columns(deployed, X)
     classes: list = [0, 1]  # stand for those of a model that tells them by its answers alone
     if settings.private or getattr(deployed.final, "classes_", None) is not None:

@@ -124,7 +124,7 @@ def _has_compiled_state(kind: type) -> bool:
 
 
 def _stored(value: Any) -> tuple[Any, ...]:
-    """What pickle would store of an object."""
+    """State of an object as pickle would store it."""
     said = copyreg.dispatch_table.get(type(value))
     reduced: Any = value.__reduce_ex__(4) if said is None else said(value)
     if isinstance(reduced, str):

@@ -148,7 +148,7 @@ def _parts_of(stage: ColumnTransformer) -> list[tuple[str, Any, Any]]:
 
 
 def _changed_by_fit(stage: ColumnTransformer) -> Iterator[tuple[str, ContainerChoice]]:
-    """Fitted copies of listed steps whose parameters are not those that were given."""
+    """Fitted copies of listed steps with other parameters than those that were given."""
     given = {key: step for key, step, _ in (*stage.transformers, ("remainder", stage.remainder, 0))}
     for key, fitted, _ in _parts_of(stage):
         before = given.get(key)
@@ -189,7 +189,7 @@ class Deployed:
 
     @property
     def place_of_release(self) -> int | None:
-        """Place of the first step whose output, a private release, is all that later steps see."""
+        """Place of the first step with a private release that is the only input of later steps."""
         # A step inside a container does not count, since columns may bypass it.
         return next((i for i, (_, stage) in enumerate(self.stages) if releases_rows(stage)), None)
 
@@ -236,7 +236,7 @@ class Deployed:
         )
 
     def _ours(self) -> Iterator[tuple[str, Any]]:
-        """Parts whose promises a certificate repeats, and what post-processes them."""
+        """Parts of this package: those with a guarantee, and their post-processing."""
         for name, step in self.leaves():
             if charges_privacy(step):
                 yield f"Step {name!r}, a ", step

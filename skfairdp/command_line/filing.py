@@ -1,4 +1,4 @@
-"""The charged half of a report: training, certificate, files; and what stays if it breaks off."""
+"""Charged part of a report: training, certificate, files; and its state if it breaks off."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ChargedReport:
     written: list[Path] = field(default_factory=list)
 
     def file(self) -> int:
-        """Train, certify, write; an error says what was charged, and which files are there."""
+        """Train, certify, write; an error names the charge and the files that were written."""
         known = () if self.ledger is None else [entry.number for entry in self.ledger.entries()]
         try:
             return self._charged()
@@ -157,7 +157,7 @@ class ChargedReport:
         return replace(certificate, privacy=replace(certificate.privacy, assumptions=rests_on))
 
     def _check_within(self, spent: PrivacyGuarantee | None) -> None:
-        """Stop where a run spent what was not charged, which no mechanism of the command does."""
+        """Stop where a run spent more than was charged, which no mechanism of the command does."""
         epsilon, delta = self.arguments.epsilon, self.arguments.delta
         unit = self._unit
         (cost,) = covered([spent or PrivacyGuarantee.void(protects=unit)], "zero-out", unit)
@@ -267,7 +267,7 @@ def trained(people: People, estimator: Any) -> Pipeline:
 
 
 def _other_tolerances(model: FairPathClassifier) -> str:
-    """Say what other tolerances would give, which costs these people nothing more."""
+    """Describe other tolerances of the same fit, at no further cost."""
     path = model.path().drop_duplicates("tolerance", keep="last")
     reached = [path[path["tolerance"] <= t].tail(1).assign(tolerance=t) for t in TOLERANCES]
     found = pd.concat(reached)[["tolerance", "gap", "gap_std", "accuracy", "accuracy_std"]]

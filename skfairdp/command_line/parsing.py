@@ -1,4 +1,4 @@
-"""Commands, their options, and what they exit with."""
+"""Commands, their options and their exit codes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ already is refused.
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with the options without printing all of them above it."""
+    """Prints an error about options without the list of all options."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message}\nAll options: {self.prog} --help\n")

@@ -25,7 +25,7 @@ _BY_LABEL = {n for n, each in NOTIONS.items() if each.needs_labels and each.comp
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """Train, certify, write the page; 1 if the certificate doesn't show what was asked for."""
+    """Train, certify, write the page; 1 if the certificate does not show the tolerance."""
     arguments.notion = arguments.notion or ["demographic_parity"]
     asked = arguments.mechanism
     _choose_mechanism(arguments)  # wrong options show before a file is read

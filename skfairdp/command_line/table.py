@@ -81,7 +81,7 @@ def people_of(rows: pd.DataFrame, asked: argparse.Namespace, schema: Schema | No
 def _what_is_learned_from(
     rows: pd.DataFrame, without: set[str], schema: Schema | None, bounds_are_public: bool
 ) -> tuple[pd.DataFrame, Schema | None]:
-    """Features, and what is declared of them."""
+    """Features and their declarations."""
     if schema is None and not bounds_are_public:
         X = rows.drop(columns=list(without))
         alike = [quote(str(name)) for name in X.columns if looks_like_an_identifier(name)]

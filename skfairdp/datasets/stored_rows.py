@@ -167,7 +167,7 @@ def refuse_values(rows: StoredRows) -> None:
 
 
 def refuse_changes(rows: StoredRows) -> None:
-    """Refuse rows that are no longer what they were."""
+    """Refuse rows that have changed."""
     if rows._state() != rows._first_state:
         raise ValueError(
             "'X' was changed while it was read: some rows are no longer what they were. Nothing "

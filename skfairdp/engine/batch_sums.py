@@ -221,7 +221,7 @@ class BatchSums:
         return known[1]
 
     def _spread(self, batch: Batch, weights: tuple[float, ...], block: int = 1) -> Tensor:
-        """Weight of each record; 0 for what fills up the last block of rows."""
+        """Weight of each record; 0 for the padding of the last block of rows."""
         n, block = len(batch), 1 if batch.persons is not None else block
         if len(weights) > 1:
             return fill(self._tensor(batch.spread(weights)), block)

@@ -169,7 +169,7 @@ def _vector(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _convolution(rows: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
-    """A convolution: what is added up for an output are entries of one row, and one kernel."""
+    """A convolution: each output sums products of entries of one row and one kernel."""
     transposed, groups = how[3], how[5]
     if transposed:  # as torch computes it: a rehearsal finds where places matter
         as_torch: Tensor = torch.ops.aten.convolution(rows, weight, bias, *how)

@@ -108,7 +108,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 def features_and_output(
     module: nn.Module, head: nn.Linear, X: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute what enters a linear head, a layer of the module, and the module's outputs."""
+    """Compute the inputs of a linear head, a layer of the module, and the module's outputs."""
     caught: dict[str, Tensor] = {}
 
     def both(part: Tensor) -> Tensor:

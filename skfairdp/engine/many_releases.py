@@ -205,7 +205,7 @@ def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
 
 @cache
 def _announce() -> None:
-    """Let torch say once, unheard, that its sparse matrices are young: what is used is tested."""
+    """Silence torch's warning that sparse matrices are in beta: the used functions are tested."""
     empty = torch.empty(0, dtype=torch.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

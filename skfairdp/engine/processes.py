@@ -126,7 +126,7 @@ class Processes:
         return out.to(part.device)
 
     def _meet(self) -> None:
-        """Wait for all: who leaves an exchange first must not hang up on the others."""
+        """Wait for all processes: the first to leave an exchange must not close it."""
         if self.size > 1:
             store = distributed.distributed_c10d._get_default_store()
             place = f"skfairdp/{self._group.group_name}"  # one meeting for each group

@@ -76,7 +76,7 @@ def rehearse(
 def _rehearse_blocks(
     clipper: Clipper, rows: Tensor, targets: tuple[Tensor, ...], sizes: set[int], probes: int
 ) -> None:
-    """Compare blocks of each size by themselves, and what few rows give in all of them."""
+    """Compare the gradients of a few rows in blocks of each size."""
     serving, of_sizes, largest = clipper.serving(rows), [], max(sizes)
     for size in sorted(sizes):
         size = 2 if serving.one_by_one else size

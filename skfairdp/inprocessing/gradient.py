@@ -128,7 +128,7 @@ class GradientPredictor(BudgetedPredictor):
         raise NotImplementedError
 
     def _keep(self, classes: np.ndarray | None, run: Run) -> None:
-        """Keep what a fit learned of the targets, from public or released values."""
+        """Store attributes about the targets, from public or released values."""
         raise NotImplementedError
 
     def _objective(self, base: Objective, groups: Groups | None, classes: Any) -> Objective:
@@ -167,7 +167,7 @@ class GradientPredictor(BudgetedPredictor):
         return X[known], labels[known], kept
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
-        """Check what the mechanism asks of its net, before anything is charged."""
+        """Check the mechanism's requirements for its net, before anything is charged."""
         plan.check_exact_noise(prepared.flat.vector.numel())
         refuse_idle_optimizer(prepared)
 

@@ -117,7 +117,7 @@ def fit_many(
 
 @dataclass(frozen=True)
 class _Own:
-    """What a model has to itself, before it is charged."""
+    """State of one of the models, before it is charged."""
 
     plan: Plan
     prepared: PreparedNet
@@ -165,7 +165,7 @@ class _Together(ExitStack):
             self._first.__dict__.pop(name, None)
 
     def _plan_all(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
-        """Plan every model, and refuse what cannot be trained together, before any charge."""
+        """Plan every model; refuse models that cannot be trained together, before any charge."""
         DPSGDClassifier._check_net(self._first, prepared, plan, row_shape)
         layer = _linear_layer(prepared, row_shape)
         refuse_unbounded(plan.segments[0], self._n_rows)

@@ -94,7 +94,7 @@ def refuse_idle_optimizer(prepared: PreparedNet) -> None:
 def joined(
     model: Any, processes: Processes, X: Any, classes: np.ndarray | None, groups: Groups | None
 ) -> tuple[int, Groups | None]:
-    """Agree on what is fitted; number of rows, and groups with theirs, of all processes."""
+    """Agree on the fit between processes; number of rows, and groups, of all of them."""
     import torch
 
     parameters = {n: Recipe(v) for n, v in model.get_params(deep=False).items()}

@@ -156,7 +156,7 @@ def _check_answers(file: Any, model: Any) -> None:
 
 
 def _targets(model: Any) -> dict[str, str]:
-    """What outputs speak of: classes, or bounds of numbers."""
+    """Classes of the outputs, or bounds of numbers."""
     if isinstance(model, GradientRegressor):
         return {"target_bounds": json.dumps(list(model.target_bounds_))}
     return {"classes": json.dumps(model.classes_.tolist())}

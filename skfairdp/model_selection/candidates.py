@@ -90,7 +90,7 @@ def check_estimator(estimator: Any) -> None:
 def check_distributions(
     estimator: Any, distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ) -> Any:
-    """Refuse a prior that names what cannot be searched; else return some candidate."""
+    """Refuse a prior with parameters that cannot be searched; else return some candidate."""
     parts = [distributions] if isinstance(distributions, Mapping) else list(distributions)
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError(
@@ -164,7 +164,7 @@ def _n_classes(final: Any, y: Any) -> int:
 
 
 def fit_on(model: Any, rows: GroupedRows) -> Any:
-    """Fit on a copy: what a step writes into its rows must not reach the next candidate."""
+    """Fit on a copy: changes that a step makes to its rows must not reach the next candidate."""
     given, prefix, last = rows.sensitive_features, "", model
     if not sklearn.get_config()["enable_metadata_routing"]:
         while isinstance(last, Pipeline):
@@ -222,7 +222,7 @@ def check_steps(model: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """The candidate that won, and what it won by."""
+    """The winning candidate and its score."""
 
     score: Score
     gap: float | None

@@ -153,7 +153,7 @@ def _distinct(names: Sequence[str], frame: pd.DataFrame) -> list[str]:
 def _names(
     frame: pd.DataFrame, figures: Sequence[str], label: str | None, paths: str | None
 ) -> list[str]:
-    """Name of each model: its label, and whatever else tells it from the others."""
+    """Name of each model: its label, and further settings that distinguish it."""
     others = [name for name in frame.columns if name not in (*figures, label, paths, "rank")]
     others = [name for name in others if 1 < frame[name].astype(str).nunique() <= 20]
     names = []

@@ -158,7 +158,7 @@ def fit_within(
 def _planned(
     model: Any, spent: Any, epsilon: float, table_share: float, X: Any, y: Any, **people: Any
 ) -> PrivacyGuarantee:
-    """Set the epsilon of the last step to what the table leaves; state what it will promise."""
+    """Set the epsilon of the last step to the rest of the budget; return its guarantee."""
     share, most = epsilon * math.sqrt(1.0 - table_share**2), epsilon
     for _ in range(_MOST_TRIES):
         model.set_params(epsilon=share)

@@ -254,7 +254,7 @@ class PrivateSearchCV(PrivateClassifier):
     def _terms(
         self, runs: NumberOfRuns, planner: Callable[[], Callable[[float], Plan]]
     ) -> tuple[SearchBudget | None, float]:
-        """What a run may cost, and what one table of held-out counts does."""
+        """Budget of a run, and price of one table of held-out counts."""
         if math.isinf(self.epsilon):
             warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
             return None, math.inf

@@ -209,7 +209,7 @@ def _firsts(estimator: Any, points: list[dict[str, Any]]) -> list[int]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two settings surely are: of two nets, what they print does not tell."""
+    """Whether two settings are certainly equal: the printed form of nets does not decide it."""
     if type(one) is not type(other):
         return False
     if isinstance(one, list | tuple):
@@ -231,7 +231,7 @@ def _at(fitted: Any, asked: Any) -> Any:
 def share_budget(
     plans: Sequence[MakePlan], epsilon: float, delta: float, of_tables: float
 ) -> tuple[tuple[float, ...], PrivacyGuarantee]:
-    """Let every fit have the same share of a budget: noise multipliers, and what all cost.
+    """Give every fit the same share of a budget: noise multipliers, and the cost of all.
 
     A record is either in the training rows of all attempts or in the held-out rows of all: the
     fits compose, the tables compose (to `of_tables`), and the larger of the two is the cost.

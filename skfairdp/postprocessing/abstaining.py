@@ -280,7 +280,7 @@ class AbstainingClassifier(PrivateClassifier):
         )
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
-        """State what follows from the gate; claims about `estimator_` don't survive it."""
+        """State the claim of the gate; claims about `estimator_` do not hold behind it."""
         if notion != "demographic_parity" or self.groups_ is None or self.turnstile_ is None:
             return []
         gate, asked, without = self.turnstile_.snapshot()
@@ -295,7 +295,7 @@ class AbstainingClassifier(PrivateClassifier):
         return "classes_" in vars(self)
 
     def _digest_state(self) -> dict[str, Any]:
-        """Return what predictions depend on: the fitted estimator, and all that was answered."""
+        """Return the state of predictions: the fitted estimator, and the table of answers."""
         state = super()._digest_state()
         state["turnstile_"] = None if self.turnstile_ is None else self.turnstile_.save()
         return state

@@ -203,7 +203,7 @@ class Turnstile:
         return self._now().save()
 
     def restore(self, saved: Mapping[str, Any]) -> Turnstile:
-        """Go on from what `save` returned.
+        """Continue from the state that `save` returned.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ class Turnstile:
 
     @contextmanager
     def _changing(self) -> Iterator[_Table]:
-        """Hold the table; what is done to it counts as a whole, or not at all."""
+        """Lock the table; all changes inside the block count together, or none."""
         if self._file is not None:
             with self._file.exchange() as state:
                 table = _Table.of(state, self._settings)

@@ -176,7 +176,7 @@ class LevelsMixin(TransformerMixin):
         return pd.DataFrame(columns, index=index)
 
     def _output(self, codes: Sequence[NDArray[np.int64]], X: Any) -> Any:
-        """Return what `transform` does."""
+        """Output of `transform`."""
         table = self._frame(codes, X.index if isinstance(X, pd.DataFrame) else None)
         return table if self.encoding == "levels" else encoded_levels(table, self.encoding)[0]
 

@@ -191,7 +191,7 @@ def accounted(adjacency: str) -> NeighboringRelation | None:
 
 
 def protected_text(protects: str, adjacency: str) -> str:
-    """Say what is protected, and what of it neighbours share and so give away."""
+    """Name the protected part of a record, without parts that neighbours share."""
     record = PROTECTED[protects]
     if not record.whole_record or not NEIGHBOURS[adjacency].shows_group:
         return record.words
@@ -199,7 +199,7 @@ def protected_text(protects: str, adjacency: str) -> str:
 
 
 def neighbours_text(protects: str, adjacency: str) -> str:
-    """Say what neighbouring data sets differ in."""
+    """Describe the difference between neighbouring data sets."""
     words, unit = NEIGHBOURS[adjacency].words, PROTECTED[protects].unit
     if unit == "record":
         return words

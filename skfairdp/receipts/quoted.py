@@ -119,7 +119,7 @@ class Quote:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Whether noise drowns what the fit could learn; None where no plan says so."""
+        """Sentence about noise that drowns the signal; None without a plan."""
         plan = self.plan or self.expected_plan
         if plan is None:
             inner = [step.verdict for step in self.steps if step.verdict is not None]

@@ -68,7 +68,7 @@ def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
 
 
 class ReleasesThroughNetworks(ReleasesRepresentation):
-    """Template of an encoder that is trained: its releases, and what decoders make of them."""
+    """Template of a trained encoder: its releases, and the reconstructions of decoders."""
 
     # With routing on, ids and groups reach every release without a call.
     __metadata_request__predict: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)

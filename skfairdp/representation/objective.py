@@ -1,4 +1,4 @@
-"""The loss of one record: what its released representation says of its columns and its label."""
+"""Loss of one record: likelihood of its columns and label given its representation."""
 
 from __future__ import annotations
 

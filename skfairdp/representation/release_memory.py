@@ -349,7 +349,7 @@ class ReleaseMemory:
         return f"ReleaseMemory(export_key={self.export_key!r}{lost})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the key out, and what it names, unless it was asked for."""
+        """Leave out the key and the values under it, unless they were asked for."""
         if self.export_key:
             return dict(vars(self))
         return {"export_key": self.export_key, "_secret": None}

@@ -275,7 +275,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         )
 
     def _what_is_covered(self) -> tuple[str, ...]:
-        """Conditions of the promise; a subclass adds what it learned its weights from."""
+        """Assumptions of the guarantee; a subclass adds the source of its weights."""
         exact = (
             "the representation is rounded to a public grid and moved by discrete Laplace noise"
             if isinstance(self.randomizer_, LaplaceRandomizer)

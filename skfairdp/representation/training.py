@@ -174,7 +174,7 @@ def descend_privately(
 def fit_networks(
     encoder: Any, X: NDArray[Any], y: NDArray[Any], groups: Groups | None
 ) -> LaplaceRandomizer | ResponseRandomizer:
-    """Fit the networks of an encoder by its settings, and return what its releases go through."""
+    """Fit the networks of an encoder by its settings, and return the channel of its releases."""
     randomizer, bound = randomizer_of(encoder), float(encoder.bound)
     classes, labels = encode_labels(y, encoder.classes, multiclass=True)
     persons = encoder._persons(len(X))

@@ -1,4 +1,4 @@
-"""Keep what users' models draw and say apart from everything else in the process.
+"""Isolation of users' models: their random numbers, output and warnings stay separate.
 
 A teacher may draw from the global generators of numpy, Python and torch, and may print what
 it learns. The first would make one record change all teachers that come later; the second

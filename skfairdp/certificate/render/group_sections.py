@@ -107,7 +107,7 @@ def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
 
 
 def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
-    """A table by group and by what a rate is conditioned on, where that is anything."""
+    """A table by group and, for conditional rates, by condition."""
     if all(stratum == "all" for _, stratum, *_ in rows):
         shorter = tuple((group, *others) for group, _, *others in rows)
         return Table(caption, shorter, ("Group", *figures), numbers_from=1)
@@ -119,7 +119,7 @@ def _interval_text(low: float | None, high: float | None) -> str:
 
 
 def coverage(claims: Claims) -> Iterator[str]:
-    """Say whom the figures count, from counts and never from words."""
+    """Name the people that the figures count, by the counts themselves."""
     for claim in claims.fairness:
         asked = [count for count in claim.counts if count.stratum == ANSWERED_OF_ASKED]
         if claim.scope == ANSWERED and asked:

@@ -32,7 +32,7 @@ class Watch(Protocol):
 
 
 def of_ledger(ledger: PrivacyLedger) -> Section:
-    """An excerpt of what a data set has spent."""
+    """Excerpt of the ledger: the privacy spent on a data set."""
     rows = tuple(map(ledger_cells, ledger.entries()))
     title = f"What was charged to the ledger for the data set “{ledger.data_set}”."
     elements: list[Element] = [title, tuple(ledger.statements())]

@@ -42,7 +42,7 @@ def certificate_sections(
     monitor: Watch | None = None,
     template: str = PLAIN,
 ) -> tuple[Section, ...]:
-    """Collect what a certificate says, a summary first; arguments as of `Certificate.to_html`."""
+    """Collect the sections of a certificate, summary first; arguments of `Certificate.to_html`."""
     facts = claims.facts
     if ledger is not None:
         fits = f"fits in the ledger below: {len(ledger.entries())}"
@@ -186,7 +186,7 @@ def _model(claims: Claims) -> Section:
 
 
 def _not_claimed(claims: Claims) -> Iterator[str]:
-    """What a reader might think the claims say, and they don't."""
+    """Statements that a reader might wrongly infer from the claims."""
     privacy, fairness = claims.privacy, claims.fairness
     if privacy is None or privacy.is_void:
         yield "Privacy: nothing is promised to the people in the training data."

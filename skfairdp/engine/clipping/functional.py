@@ -194,7 +194,7 @@ def _squared_norms(gradient: torch.Tensor) -> torch.Tensor:
 
 
 def _keeps_state(module: nn.Module, X: torch.Tensor) -> bool:
-    """Return whether what a module does to one row shows in one of its tensors afterwards."""
+    """Return whether a row changes one of the module's tensors."""
     left = []
     for value in (0.0, 1.0):
         probe = copy_module(module)

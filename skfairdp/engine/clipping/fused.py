@@ -124,7 +124,7 @@ class FusedClipper(Clipper):
     def _forward(
         self, X: torch.Tensor
     ) -> tuple[list[torch.Tensor], list[list[torch.Tensor]], torch.Tensor]:
-        """Return the inputs of the trained layers, what backward needs, the output."""
+        """Return the inputs of the trained layers, the state for backward, and the output."""
         stack = self._stack
         value = X.flatten(1) if stack.flattens else X
         if stack.before:

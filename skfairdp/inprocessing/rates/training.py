@@ -1,4 +1,4 @@
-"""Learning under rate constraints: how multipliers move, and the loop, whatever is private."""
+"""Training under rate constraints: updates of the multipliers, and the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One function for mutual information, which says what it took and why."""
+"""Mutual information by the method that fits the data, with the reason for the choice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the noise that a target epsilon needs."""
+"""Calibration: the noise multiplier for a target epsilon."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _largest_epsilon(problem: _Problem, multiplier: float) -> float:
 
 
 def _refuse_impossible(problem: _Problem) -> None:
-    """Raise if what the multiplier cannot change exceeds the target."""
+    """Raise if the costs that do not depend on the multiplier exceed the target."""
     for of_cell in zip(*problem.probes, strict=True):
         fixed = reduce(and_, (Counter(parts_of(event)) for event in of_cell))
         alone = [dp_event.SelfComposedDpEvent(*part) for part in fixed.elements()]

@@ -58,7 +58,7 @@ class Stated(Protocol):
 
 
 def recomputed_epsilons(stated: Stated) -> dict[Hashable | None, float]:
-    """Epsilon that follows from what a guarantee stores.
+    """Epsilon that follows from the stored events of a guarantee.
 
     `stated`: with an event, or with exposures. Result: epsilon of a record of any group under
     None, and of each group of `per_group`.

@@ -93,7 +93,7 @@ def guarantee(
     budget: float | None = None,
     assumptions: Iterable[str] = (),
 ) -> PrivacyGuarantee:
-    """State what a plan promises.
+    """State the guarantee of a plan.
 
     `budget`: target epsilon that the plan was calibrated to, stated instead of the plan's own cost
     where that depends on a private answer (``plan.prior_epsilon > 0``). Result: void for a plan
@@ -145,7 +145,7 @@ def guarantee(
 def budget_guarantee(
     epsilon: float | None, delta: float, *, reproducible: bool = False, protects: str = "record"
 ) -> PrivacyGuarantee | None:
-    """State what is known before a plan that will be made from a bought answer.
+    """State the guarantee before a plan that will depend on a bought answer.
 
     `epsilon`: the budget in nats, of which the answer is a part; None: the noise is fixed
     instead. Result: without an event; void where the final statement will be; None without noise.
@@ -164,7 +164,7 @@ def budget_guarantee(
 def compose(
     guarantees: Sequence[PrivacyGuarantee], *, delta: float | None = None
 ) -> PrivacyGuarantee:
-    """State what several releases about the same records promise together.
+    """Compose the guarantees of several releases about the same records.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def compose(
 def _composed_cost(
     guarantees: Sequence[PrivacyGuarantee], delta: float, adjacency: str
 ) -> tuple[float, str, DpEvent | None]:
-    """Epsilon of a composition, who computed it, and the event if one says it all."""
+    """Epsilon of a composition, the accountant's name, and the event if one covers all."""
     given = tuple(item.event for item in guarantees if item.event is not None)
     plain = [item.epsilon for item in guarantees if item.event is None]
     # An (epsilon, delta) promise is, but for an event of probability delta, no worse than

@@ -180,7 +180,7 @@ STRUCTURE: Mapping[type[DpEvent], str] = {
 
 
 def kind_of(event: DpEvent) -> Kind:
-    """Class of an event, and of what is released of a sample."""
+    """Class of an event, and of the release of a sample."""
     if isinstance(event, _SAMPLES):
         return type(event), type(event.event)
     return (type(event),)

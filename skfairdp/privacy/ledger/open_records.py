@@ -91,7 +91,7 @@ class Store:
         return _entry({"number": number, "data_set": data_set, "state": RESERVED, **value})
 
     def end(self, entry: Entry, state: str) -> Entry | None:
-        """Record what became of a reservation; None if the file has no such one open."""
+        """Record the end of a reservation; None if the file has no open one of this number."""
         about = [record for record in self._records if record.entry == entry.number]
         if len(about) != 1 or self._entries(about) != (entry,):
             return None
