@@ -401,6 +401,11 @@ class PrivateClassifier(ClassifierMixin, PrivatePredictor):
         """Whether `predict` draws, so that a row may get the less likely class."""
         return False
 
+    @property
+    def _decides_by_parameters(self) -> bool:
+        """Whether the parameters of `module_`, or `theta_`, alone decide about a row."""
+        return False
+
 
 class PrivateRegressor(RegressorMixin, PrivatePredictor):
     """Base class of all private regressors."""

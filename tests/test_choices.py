@@ -46,8 +46,14 @@ LISTED: dict[str, dict[str, str]] = {
     "certificate/group_rates.py": {"together": "_ratios"},
     "certificate/holdout.py": {"order": "_answers"},
     "certificate/render/plot.py": {"exact": "draw_bounds"},
-    "command_line/filing.py": {"exact": "_other_tolerances"},
-    "command_line/reporting.py": {"exact": "_check_parts _say_what_can_be_shown"},
+    "command_line/filing.py": {"together": "ChargedReport._answer"},
+    "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},
+    "command_line/planning.py": {
+        "exact": "Outlook.spread Outlook.showing Outlook.shown _shown_from Outlook.chances "
+        "Outlook.aim Outlook._rows",
+    },
+    "command_line/reading.py": {"exact": "_csv"},
+    "command_line/reporting.py": {"exact": "_check_parts"},
     "command_line/schema.py": {"exact": "public_schema"},
     "engine/table_release.py": {"release": "TableRelease.frequent"},
     "fairness/bounds/binomial_cells.py": {

@@ -78,7 +78,11 @@ def explained(error: BaseException) -> tuple[int, str]:
         case KeyboardInterrupt():
             return 128 + signal.SIGINT, "Interrupted."
         case _:  # Python's own exit code would be 1: "it doesn't hold"
-            return 4, f"{unworded}: this is a fault of this program, and no answer."
+            return 4, (
+                f"{unworded}: this is a fault of this program, and no answer. Run it again with "
+                "--debug to see where, and report that to the maintainers, without lines that "
+                "quote your rows."
+            )
 
 
 def _worded_here(error: Exception) -> bool:

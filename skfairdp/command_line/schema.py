@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
-from skfairdp.command_line.files import read_rows
+from skfairdp.command_line.reading import read_rows
 from skfairdp.persons import looks_like_an_identifier
 
 EXAMPLE = (

@@ -169,6 +169,10 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         positive = self.decision_function(X) > 0.0
         return np.asarray(self.classes_[positive.astype(np.int64)])
 
+    @property
+    def _decides_by_parameters(self) -> bool:
+        return type(self).predict is CovarianceConstrainedClassifier.predict
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = False

@@ -1,4 +1,4 @@
-"""A rehearsal on made-up rows, before anything is charged or a private row is seen."""
+"""Rehearsal on made-up rows, before anything is charged or a private row is used."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _zeros(
 
 @dataclass(frozen=True)
 class _Block:
-    """A clipper that is shown made-up rows in blocks of one size."""
+    """A clipper on made-up rows in blocks of one size."""
 
     clipper: Clipper
     size: int
@@ -115,7 +115,7 @@ class _Block:
     largest: int  # Rows of the largest block
 
     def first_that_runs(self, like: Tensor) -> tuple[Tensor, list[Tensor]] | None:
-        """Rows that the module takes, and what comes of them; None if it takes but zeros.
+        """Rows that the module takes, with their results; None if it takes zeros only.
 
         The first rows of a smaller block are those of a larger one.
         """
@@ -131,7 +131,7 @@ class _Block:
         return None
 
     def observed(self, rows: Tensor, order: Tensor | None = None) -> list[Tensor]:
-        """Gradients of a few rows; outputs, norms, factors of all, in the order that they had."""
+        """Gradients of a few rows; outputs, norms and factors of all, in their original order."""
         order = torch.arange(len(rows)) if order is None else order
         probed, back = order < self.probes, order.argsort()
         left, pieces = probed.to(rows.device), []

@@ -116,7 +116,7 @@ class PoissonSampler:
         return Batch(rows, tuple(len(part) for part in drawn))
 
     def drawing(self, rates: tuple[float, ...]) -> list[Callable[[], np.ndarray]]:
-        """Make what draws the rows of each cell, a batch at a time."""
+        """Make the sampler of the rows of each cell, one batch at a time."""
         return [
             _Coins(members, self._n_rows, rate, self._generator).successes
             for members, rate in zip(self._members, rates, strict=True)
@@ -242,7 +242,7 @@ class StoredBatches:
 
 
 def _without(batch: Batch, rows: np.ndarray) -> Batch:
-    """Take rows out of a batch, and persons who have no other one in it."""
+    """Take rows out of a batch, with persons who have no other row in it."""
     kept = np.isin(batch.rows, rows, invert=True)
     left, persons = kept, batch.persons
     if persons is not None:

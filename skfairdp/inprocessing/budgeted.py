@@ -64,7 +64,7 @@ class BudgetedPredictor(PrivatePredictor):
         return ()
 
     def _assumed_at_last(self) -> tuple[str, ...]:
-        """What is said after all else, where nothing is promised too."""
+        """Last assumptions, also stated for a void guarantee."""
         return ()
 
     @property
@@ -78,7 +78,7 @@ class BudgetedPredictor(PrivatePredictor):
         return self.epsilon is not None and math.isinf(self.epsilon)
 
     def _check_settings(self) -> None:
-        """Check what the parameter table cannot say."""
+        """Check parameters that depend on each other, beyond the parameter table."""
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise ValueError(
                 "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "

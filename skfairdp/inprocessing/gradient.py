@@ -312,3 +312,9 @@ class GradientClassifier(GradientPredictor, BudgetedClassifier):
     def predict(self, X: ArrayLike) -> np.ndarray:
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+    @property
+    def _decides_by_parameters(self) -> bool:
+        # A class that answers by its own methods is another model.
+        methods = ("predict_proba", "predict")
+        return all(getattr(type(self), m) is getattr(GradientClassifier, m) for m in methods)

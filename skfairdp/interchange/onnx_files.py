@@ -23,7 +23,6 @@ from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.numbers import TargetBounds
 
 # What decides about a row: a class that answers by its own methods is another model.
-_OF_NETS = ("predict_proba", "predict")
 _OF_NUMBERS = ("predict", "_scaled")
 _OF_PATHS = ("predict_proba", "predict", "decision_function", "_scores", "_scored")
 
@@ -170,7 +169,7 @@ def _answer(model: Any) -> _Answer:
         return _PathAnswer(Scores(chances, model.direction_), float(model.multiplier_)).eval()
     if all(getattr(kind, n, None) is getattr(GradientRegressor, n) for n in _OF_NUMBERS):
         return _NumberAnswer(model.module_, TargetBounds(*model.target_bounds_)).eval()
-    if any(getattr(kind, n, None) is not getattr(GradientClassifier, n) for n in _OF_NETS):
+    if not (isinstance(model, GradientClassifier) and model._decides_by_parameters):
         raise TypeError(
             f"'model' is a {kind.__name__}, whose answers are not those of one net. Pass a fitted "
             "estimator that learns by gradients, such as DPSGDClassifier or DPSGDRegressor; of a "

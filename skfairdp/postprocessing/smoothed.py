@@ -164,18 +164,20 @@ class SmoothedClassifier(PrivateClassifier):
     key_: bytes = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
-        from skfairdp.postprocessing.smooth_models import refuse_unreadable
+        from skfairdp.postprocessing.smooth_models import refuse_unreadable, refuse_unsmoothed_net
 
         check_parameters(self, self._parameters)
         refuse_unreadable(self.estimator)
         self._check_settings()
         declared = getattr(self.estimator, "classes", None)
         checked, classes, codes = self._rows_of_fit(X, y, declared)
+        each = self.training == "per_group"
+        refuse_unsmoothed_net(self.estimator, self.part, checked.shape[1:], averaged=each)
         seed = self._randomness()[0]
-        if self.training == "per_group":
+        if each:
             self._fit_per_group(checked, codes, sensitive_features, seed, declared is not None)
         else:
-            self._fit_together(X, y, sensitive_features, len(checked))
+            self._fit_together(X, y, sensitive_features, checked)
         self.classes_ = classes
         self.key_ = seed.to_bytes(8, "little")
         centre = self.model_.vector
@@ -192,12 +194,12 @@ class SmoothedClassifier(PrivateClassifier):
     def _takes_images(self) -> bool:
         return getattr(self.estimator, "net", None) is not None
 
-    def _fit_together(self, X: Any, y: Any, sensitive_features: Any, n: int) -> None:
+    def _fit_together(self, X: Any, y: Any, sensitive_features: Any, checked: np.ndarray) -> None:
         from skfairdp.postprocessing.smooth_models import smooth_model
 
         inner = clone(self.estimator)
         given: dict[str, Any] = {}
-        names = None
+        names, n = None, len(checked)
         if sensitive_features is not None:
             given = fit_parameters(inner, sensitive_features)
             if given:  # the estimator says which groups it takes
@@ -209,7 +211,7 @@ class SmoothedClassifier(PrivateClassifier):
         # becomes of rows without one.
         known = getattr(inner, "groups_", None) if given else None
         self.groups_ = names if known is None else known
-        self.model_ = smooth_model(inner, self.part)
+        self.model_ = smooth_model(inner, self.part, checked.shape[1:])
         thetas = getattr(inner, "group_thetas_", None)
         self.own_models_ = () if thetas is None else tuple(map(self.model_.moved, thetas))
         self.estimator_ = inner
@@ -233,19 +235,14 @@ class SmoothedClassifier(PrivateClassifier):
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
     ) -> None:
-        from skfairdp.postprocessing.smooth_models import LinearScore, smooth_model
+        from skfairdp.postprocessing.smooth_models import smooth_model
 
         labels, parts = group_parts(self, X, codes, sensitive_features, seed)
         known = self.group_sizes is not None
         stated = parallel_privacy(parts, labels, classes_declared=declared, groups_declared=known)
         self._charge(stated)  # before a clone uses rows
         models = tuple(inner.fit(rows, targets) for inner, rows, targets in parts)
-        own = tuple(smooth_model(model, self.part) for model in models)
-        if self.part == "head" and not isinstance(smooth_model(models[0], "all"), LinearScore):
-            raise ValueError(
-                "part='head' cannot be averaged over groups whose nets have different features; "
-                "set part='all', or a net without hidden layers."
-            )
+        own = tuple(smooth_model(model, self.part, X.shape[1:]) for model in models)
         self.own_models_ = own
         self.model_ = own[0].moved(np.mean([model.vector for model in own], axis=0))
         self.estimators_ = models

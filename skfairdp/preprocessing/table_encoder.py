@@ -17,7 +17,7 @@ from skfairdp.base import PrivateEstimator
 from skfairdp.engine.table_release import TableRelease
 from skfairdp.expected_checks import FRESH_RELEASES, expecting
 from skfairdp.labels import take_rows
-from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
+from skfairdp.parameters import BOOLEAN, MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing.binner import ENCODINGS
 from skfairdp.preprocessing.cells import (
@@ -27,8 +27,15 @@ from skfairdp.preprocessing.cells import (
     read_cells,
     refuse_dtype,
 )
-from skfairdp.preprocessing.columns import checked, column, column_names, positions_of
-from skfairdp.preprocessing.levels import Categories, Levels, LevelsMixin
+from skfairdp.preprocessing.columns import (
+    checked,
+    column,
+    column_names,
+    interval,
+    positions_of,
+    refuse_categories,
+)
+from skfairdp.preprocessing.levels import Categories, Levels, LevelsMixin, public_intervals
 from skfairdp.preprocessing.table_levels import MOST_ROWS, learned_levels, table_plan
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -38,7 +45,8 @@ from skfairdp.privacy.sizes import check_delta
 from skfairdp.receipts import Quote, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 
-KINDS = ("number", "category", "date", "drop")
+KINDS = ("any", "number", "category", "date", "drop")
+_PUBLIC = "public"  # kind of a column whose bounds or categories are declared
 
 
 class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
@@ -58,10 +66,13 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         aside for categories of one row that are shown nevertheless.
     n_bins : int, default=64
         Bins of a column of numbers, about, from 2 to 1024; fewer where rows are few.
-    columns : mapping of column to {"number", "category", "date", "drop"}, or None, default=None
-        Declared kinds, keyed by column label for a DataFrame and by integer position for an
-        array. Other kinds are chosen by noisy counts of numbers, texts and dates. A dropped
-        column is not looked at.
+    columns : mapping of column to kind, tuple or list, or None, default=None
+        What is declared, keyed by column label for a DataFrame and by integer position for an
+        array: a kind ("number", "category", "date", "drop", or "any", which is chosen by noisy
+        counts as that of an undeclared column), public bounds as a tuple
+        (low, high), or public categories as a list. Bounds and categories cost nothing. Kinds that
+        are not declared are chosen by noisy counts of numbers, texts and dates. A dropped column
+        is not looked at.
     id_columns : sequence of columns, default=()
         Identifiers, which are dropped. A column whose name is that of an identifier has to be
         here or in `columns`.
@@ -113,6 +124,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     columns: Mapping[Any, str] | None = None
     id_columns: Sequence[Hashable] = ()
     encoding: str = "levels"
+    sparse_output: bool | str = "auto"
 
     _parameters = {
         "epsilon": (Number(1e-4, finite=False),),
@@ -120,6 +132,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         "columns": (MAPPING, NONE),
         "id_columns": (SEQUENCE,),
         "encoding": (Choice(ENCODINGS),),
+        "sparse_output": (BOOLEAN, Choice(("auto",))),
     }
     _nets: ClassVar[tuple[str, ...]] = ()
     _takes_persons = True
@@ -158,9 +171,10 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         X = checked(self, X, reset=True, mixed=True)
         names = column_names(X)
         kinds = self._kinds(names)
-        kept = [place for place, kind in enumerate(kinds) if kind != "drop"]
-        for place in kept:
-            refuse_dtype(column(X, place), names[place])
+        for place, kind in enumerate(kinds):
+            if kind != "drop":
+                refuse_dtype(column(X, place), names[place])
+        kept = [place for place, kind in enumerate(kinds) if kind not in ("drop", _PUBLIC)]
         persons, noise = self._persons(len(X)), self._randomness()[1]
         n = len(X) if persons is None else persons.count
         if len(X) > MOST_ROWS:
@@ -181,8 +195,13 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         levels: list[tuple[str, Levels]] = []
         dates: list[str] = []
         labels = self._labels()
-        for at, place in enumerate(kept):
-            found = learned_levels(release, segments, at, kinds[place], self.n_bins)
+        for place, kind in enumerate(kinds):
+            if kind == "drop":
+                continue
+            if kind == _PUBLIC:
+                levels.append((labels[place], self._public_levels(names[place])))
+                continue
+            found = learned_levels(release, segments, kept.index(place), kind, self.n_bins)
             of_date = len(found) > 1
             dates += [labels[place]] * of_date
             parts = names_of_parts(labels[place]) if of_date else (labels[place],)
@@ -194,7 +213,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         check_delta(self.delta, facts.n, public=False)
         named = zip(facts.columns, self._kinds(list(facts.columns)), strict=True)
-        kept = [(name, kind) for name, kind in named if kind != "drop"]
+        kept = [(name, kind) for name, kind in named if kind not in ("drop", _PUBLIC)]
         plan = table_plan(kept, self.epsilon, self.delta)
         stated = self._guarantee(plan, noise)
         name, crowd = type(self).__name__, float(facts.n)
@@ -210,10 +229,17 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
 
     def _kinds(self, names: list[Hashable]) -> list[str | None]:
         """Declared kind of each column; None where it has to be learned."""
-        declared = dict(self.columns or {})
-        wrong = {name: kind for name, kind in declared.items() if kind not in KINDS}
+        given = dict(self.columns or {})
+        wrong = {n: k for n, k in given.items() if not isinstance(k, tuple | list) | (k in KINDS)}
         if wrong:
-            raise ValueError(f"'columns' must map columns to one of {KINDS}; got {wrong!r}.")
+            raise ValueError(
+                f"'columns' must map columns to one of {KINDS}, to a tuple (low, high) or to a "
+                f"list of categories; got {wrong!r}."
+            )
+        declared = {n: k if isinstance(k, str) else _PUBLIC for n, k in given.items()}
+        for name, kind in declared.items():
+            if kind == _PUBLIC:
+                self._public_levels(name)
         positions_of(declared, names, "columns")
         positions_of(self.id_columns, names, "id_columns")
         declared |= dict.fromkeys(self.id_columns, "drop")
@@ -227,10 +253,23 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         texts = [str(name) for name in names]
         if len(set(texts)) < len(texts):
             raise ValueError("'X' has several columns of one name; rename them.")
-        kinds = [declared.get(name) for name in names]
-        if all(kind == "drop" for kind in kinds):
-            raise ValueError("Every column is dropped; keep at least one.")
+        kinds = [None if declared.get(n) == "any" else declared.get(n) for n in names]
+        if all(kind in ("drop", _PUBLIC) for kind in kinds):
+            raise ValueError(
+                "Every column is dropped or public, and nothing is left to learn: keep at least "
+                "one, or take PublicBinner."
+            )
         return kinds
+
+    def _public_levels(self, name: Hashable) -> Levels:
+        declared: Any = (self.columns or {})[name]
+        if isinstance(declared, list):
+            refuse_categories({name: declared})
+            cells = read_cells(pd.Series(declared, dtype=object))
+            texts, distinct = cells.as_texts()
+            return Categories(tuple(distinct[text] for text in texts))
+        low, high = interval(declared, f"columns[{name!r}]", largest=1e300)
+        return public_intervals(low, high, self.n_bins)
 
     def _guarantee(self, plan: Plan, noise: NoiseSource) -> PrivacyGuarantee | None:
         if plan.noiseless:

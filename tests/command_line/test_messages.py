@@ -95,7 +95,6 @@ BAD: dict[str, tuple[Callable[[], None], list[str]]] = {
         report("--bounds-are-public"),
     ),
     "a number is missing": (rows(debt=one("debt", np.nan)), report()),
-    "an undeclared column": (rows(name=WORD), report()),
     "infinite, public bounds": (
         lambda: (
             rows(other=one("income", np.inf), much=NUMBER)(),

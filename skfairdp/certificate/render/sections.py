@@ -9,7 +9,14 @@ from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import PUBLIC, Fact
 from skfairdp.certificate.render import group_sections
 from skfairdp.certificate.render.elements import KeyFigures, Section, Table
-from skfairdp.certificate.render.record_sections import Watch, check_watch, of_ledger, of_monitor
+from skfairdp.certificate.render.record_sections import (
+    Frontier,
+    Watch,
+    check_watch,
+    of_ledger,
+    of_monitor,
+    of_path,
+)
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import group_text
@@ -41,6 +48,7 @@ def certificate_sections(
     tolerance: float | None = None,
     monitor: Watch | None = None,
     template: str = PLAIN,
+    path: Frontier | None = None,
 ) -> tuple[Section, ...]:
     """Collect the sections of a certificate, summary first; arguments of `Certificate.to_html`."""
     facts = claims.facts
@@ -62,6 +70,8 @@ def certificate_sections(
         Section("What is not claimed", (tuple(_not_claimed(claims)),), extra=True),
         _model(claims),
     ]
+    if path is not None:
+        found.append(of_path(path))
     if ledger is not None:
         found.append(of_ledger(ledger))
     if monitor is not None:

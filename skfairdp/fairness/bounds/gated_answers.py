@@ -20,7 +20,7 @@ from skfairdp.figures import as_given, rounded_up
 def answered_guarantee(
     gate: ParityGate, *, groups: Sequence[Hashable], classes: Sequence[Hashable], asked: ArrayLike
 ) -> FairnessGuarantee:
-    """State how even the answers are that a gate let pass, and what follows from them.
+    """Bound the gap of the answers that a gate let pass.
 
     The bound is the largest difference between two groups in the share of any label among their
     answers, counted on the gate's table: without error, and 1 while a group has no answer.

@@ -1,4 +1,4 @@
-"""The scores where features and labels are public, and only who is in which group is not.
+"""Scores where features and labels are public, and only the groups are private.
 
 The label's score is learned without noise. That of the groups is a softmax on what enters the
 net's last layer, which so is public too. Its log likelihood takes who is in which group from one

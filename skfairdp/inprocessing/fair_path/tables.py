@@ -313,5 +313,5 @@ class Tables:
 
 
 def planned(plan: Plan) -> Mapping[str, Segment]:
-    """Segments of a plan by the name of what they release."""
+    """Segments of a plan by the name of their release."""
     return {s.blocks[0].name: s for s in plan.segments if s.blocks}

@@ -293,6 +293,11 @@ class FunctionalMechanismClassifier(SizedByGroup):
         positive = self.decision_function(X) > 0.0
         return self.classes_[positive.astype(np.int64)]
 
+    @property
+    def _decides_by_parameters(self) -> bool:
+        own = FunctionalMechanismClassifier
+        return type(self).predict is own.predict
+
 
 def cell_weights(sizes: Sizes) -> tuple[float, ...]:
     """Weights ``min(n) / n_k`` that let every cell count alike.

@@ -322,6 +322,37 @@ class PrivacyLedger:
         with reading(self.path) as store:
             return store.holds(Head(int(position), digest))
 
+    def data_set_of(self, people: pd.DataFrame) -> str | None:
+        """Find the name under which the same people are known.
+
+        Parameters
+        ----------
+        people : DataFrame
+            All rows of a table, or the ids of its people, in any order.
+
+        Returns
+        -------
+        str or None
+            None where `recognise` was never called with them.
+        """
+        with reading(self.path) as store:
+            return store.data_set_of(people)
+
+    def recognise(self, people: pd.DataFrame) -> None:
+        """Keep a keyed digest of the people of this data set, so that `data_set_of` finds it.
+
+        With the file, which holds the key, one can test a guess of *all* rows together, and of
+        nothing less.
+
+        Parameters
+        ----------
+        people : DataFrame
+            As `data_set_of` will get them.
+        """
+        if self.data_set_of(people) is None:
+            with writing(self.path) as store:
+                store.recognise(self.data_set, people)
+
     def entries(self) -> tuple[Entry, ...]:
         """Read the entries of the data set.
 

@@ -16,6 +16,7 @@ FORMAT = "skfairdp ledger 2"
 APPLICATION = 0x5AFA1EDB  # in the file's header, which distinguishes it from other databases
 VERSION = 2
 BUDGET = "budget"
+PEOPLE = "people"  # by which the people of a data set are recognised
 SCHEMA = """
 CREATE TABLE records (
     position INTEGER PRIMARY KEY,
@@ -48,7 +49,7 @@ class Head(NamedTuple):
 class Record(NamedTuple):
     """One line of the file; nothing in it is ever changed.
 
-    `kind` is "began" for the first, "budget", or what became of the entry with the number
+    `kind` is "began" for the first, "budget", "people", or what became of the entry with the number
     `entry`; `content` is JSON.
     """
 
