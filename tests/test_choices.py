@@ -99,7 +99,7 @@ LISTED: dict[str, dict[str, str]] = {
         "order": "Rates.rate_of",
         "exact": "Rates.n_entries",
     },
-    "inprocessing/fair_path/envelope.py": {"exact": "Envelopes.of"},
+    "inprocessing/fair_path/envelope.py": {"exact": "Envelopes.order Envelopes.answers"},
     "inprocessing/fair_path/path.py": {
         "none": "ReleasedPath.gaps ReleasedPath.gap_stds",
         "together": "ReleasedPath.gap_bounds",

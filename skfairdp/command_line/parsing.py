@@ -260,7 +260,7 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     exact = "print exact counts of the rows held out: nothing protects these people"
     flag("--held-out-is-public", help=exact)
     part("--confidence", default=0.95, help="of the bounds (default 0.95)")
-    beside = "charge the privacy ledger in this file (default: TABLE.skfairdp-ledger.db beside it)"
+    beside = "charge the privacy ledger in this file (default: TABLE.skfairdp-ledger.db)"
     file("--ledger", help=beside)
     flag("--no-ledger", help="keep no account of what these people have spent")
     found = "name of the rows in it (default: that under which these people are known, or the file)"

@@ -92,11 +92,11 @@ def _agree(outlook: Outlook, ledger: PrivacyLedger | None) -> None:
     if outlook.is_likely or request.anyway:
         return
     shown = "\n".join(line for notion in request.notion for line in outlook.shown(notion))
-    told = f"Before anything is spent: these rows can hardly show what is asked for.\n{shown}"
+    said = f"Before anything is spent: these rows can hardly show what is asked for.\n{shown}"
     ways = "--plan tells more, without cost; a larger --tolerance or --held-out helps"
     if not sys.stdin.isatty():
-        raise CommandError(f"{told}\nNothing was spent. {ways}; --anyway runs all the same.")
-    print(f"{told}\n{ways[0].upper()}{ways[1:]}.", file=sys.stderr, flush=True)
+        raise CommandError(f"{said}\nNothing was spent. {ways}; --anyway runs all the same.")
+    print(f"{said}\n{ways[0].upper()}{ways[1:]}.", file=sys.stderr, flush=True)
     print("Train and certify all the same? [y/N] ", file=sys.stderr, end="", flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandError("Nothing was spent.")

@@ -170,6 +170,8 @@ class BudgetedPredictor(PrivatePredictor):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)
+        if self._free:  # the tables of a run without noise have none either
+            plan = replace(plan, counts=tuple(replace(t, epsilon=math.inf) for t in plan.counts))
         sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
         return multiplier, plan
 

@@ -144,7 +144,7 @@ class DPFermiClassifier(GroupedClassifier):
         )
         counts: tuple[CountRelease, ...] = ()
         if self._by_label:
-            price = float("inf") if self._free else float(self.label_counts_epsilon)
+            price = float(self.label_counts_epsilon)
             counts = (CountRelease(name="group x label", epsilon=price),)
         return self._plan_sums(sizes, *sums, counts=counts)
 

@@ -206,9 +206,7 @@ class Tables:
 
         def changed(outputs: Floats) -> Changes:
             if not found or found[0][0] is not outputs:  # of another part of the rows
-                found[:] = [
-                    (outputs, Envelopes.of(*lines(direction, outputs)).changes(multipliers))
-                ]
+                found[:] = [(outputs, Envelopes(*lines(direction, outputs)).changes(multipliers))]
             return found[0][1]
 
         def signed(changes: Changes, histogram: Callable[[Codes, Codes], Codes]) -> Signed:
@@ -255,7 +253,7 @@ class Tables:
         n_answers = self.rates.n_answers
 
         def entries(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
-            answers = Envelopes.of(*lines(direction, outputs)).answers(multiplier)
+            answers = Envelopes(*lines(direction, outputs)).answers(multiplier)
             return (labels * n_answers + answers) * self.n_groups + groups, np.ones_like(labels)
 
         shape = self._n_labels, n_answers, self.n_groups, 1
@@ -300,7 +298,7 @@ class Tables:
         own /= np.maximum(own.sum(axis=0), np.finfo(float).tiny)
 
         def answers(costs: Floats) -> Codes:
-            return Envelopes.of(*lines(costs, outputs)).answers(1.0)
+            return Envelopes(*lines(costs, outputs)).answers(1.0)
 
         def at(costs: Floats) -> Floats:
             cells = labels * shape[2] + answers(costs)

@@ -161,8 +161,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         counts: tuple[CountRelease, ...] = ()
         if self._tables > 0:
-            price = float("inf") if self._free else float(self.check_epsilon)
-            table = "group x label x prediction"
+            table, price = "group x label x prediction", float(self.check_epsilon)
             counts = (CountRelease(name=table, epsilon=price, releases=self._tables),)
         return fairdp_plan(self, sizes, noise_multiplier, counts)
 
