@@ -65,7 +65,7 @@ def certify(
     ledger: str | PathLike[str] | PrivacyLedger | None = None,
     check_ids: bool = False,
 ) -> Certificate:
-    """State what a fitted model guarantees about privacy and fairness.
+    """Certify the privacy and the fairness of a fitted model.
 
     With rows that were held out from training and selection it also bounds how far the deployed
     model's rates differ between groups in the population that the rows come from.
@@ -105,7 +105,7 @@ def certify(
         `count_epsilon` only. Public sizes give narrower bounds.
     holdout : {"public", "per_record", "by_index", "by_person"}, optional
         Whether held-out rows need no protection (default without `count_epsilon`), or how a
-        record went to training or hold-out: by a draw of its own, so that the larger of the two
+        record went to training or hold-out: by its own draw, so that the larger of the two
         costs counts; by its position, as in ``train_test_split``, so that they compose (default
         with `count_epsilon`); with its person, which needs `person_ids`. See
         docs/theory/certificate.md.
@@ -132,7 +132,7 @@ def certify(
     check_ids : bool, default=False
         Warn of columns of `X` that look like identifiers: people may have several rows, and ε then
         speaks of one. Names and how many values differ are looked at without noise. The warning
-        is for you alone: no guarantee covers it, and nothing of it is in the certificate.
+        is for you alone: no guarantee covers it, and the certificate does not contain it.
 
     Returns
     -------

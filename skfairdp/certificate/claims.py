@@ -217,7 +217,7 @@ class Claims:
 
     @property
     def _derived(self) -> dict[str, Any]:
-        """What follows from the rest, for those who read the file by other means."""
+        """Derived figures, for readers of the file without this package."""
 
         def shown(x: float | None) -> float | None:
             """Shares with three decimals; numbers of any size with four digits."""

@@ -38,7 +38,7 @@ MEANS = "means of predictions"
 
 @dataclass(frozen=True, kw_only=True)
 class BoundKind:
-    """Way in which a bound follows from what a claim stores."""
+    """Derivation of a bound from the figures that a claim stores."""
 
     # The scopes in which it proves something, each with the name of the method that a claim
     # prints; braces are filled in by the code that makes the claim

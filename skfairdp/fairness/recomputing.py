@@ -1,4 +1,4 @@
-"""Recompute the figures of a claim from what the claim stores."""
+"""Recomputation of a claim's figures from its stored counts and inputs."""
 
 from __future__ import annotations
 

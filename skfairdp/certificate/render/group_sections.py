@@ -27,7 +27,7 @@ from skfairdp.figures import rounded_down, rounded_up
 
 _INTERVALS = (
     "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
-    "on the largest difference is a statement of its own."
+    "on the largest difference is its own statement."
 )
 _RATIOS = (
     "A ratio is to the highest rate among the groups of the same columns; “any” stands for all "
@@ -149,7 +149,7 @@ def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
 
 
 def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
-    """A table by group and by what a rate is conditioned on, where that is anything."""
+    """A table by group and, for conditional rates, by condition."""
     if all(stratum == "all" for _, stratum, *_ in rows):
         shorter = tuple((group, *others) for group, _, *others in rows)
         return Table(caption, shorter, ("Group", *figures), numbers_from=1)
@@ -161,7 +161,7 @@ def _interval_text(low: float | None, high: float | None) -> str:
 
 
 def coverage(claims: Claims) -> Iterator[str]:
-    """Say whom the figures count, from counts and never from words."""
+    """Name the people that the figures count, by the counts themselves."""
     for claim in claims.fairness:
         asked = [count for count in claim.counts if count.stratum == ANSWERED_OF_ASKED]
         if claim.scope == ANSWERED and asked:

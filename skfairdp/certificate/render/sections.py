@@ -36,7 +36,7 @@ _GROUPS = (
 _USE = (
     "That the model is accurate, or fit for a purpose, or that its use is lawful.",
     "What privacy costs in accuracy: a model trained without it on the same rows would have to be "
-    "shown beside this one, and nothing would protect these rows any more.",
+    "shown next to this one, and nothing would protect these rows any more.",
     "That it was not chosen among several by looking at their certificates, unless the assumptions "
     "above say how many there were.",
 )
@@ -51,7 +51,7 @@ def certificate_sections(
     template: str = PLAIN,
     path: Frontier | None = None,
 ) -> tuple[Section, ...]:
-    """Collect what a certificate says, a summary first; arguments as of `Certificate.to_html`."""
+    """Collect the sections of a certificate, summary first; arguments of `Certificate.to_html`."""
     facts = claims.facts
     if ledger is not None:
         fits = f"fits in the ledger below: {len(ledger.entries())}"
@@ -110,7 +110,7 @@ def _key_figures(claims: Claims) -> KeyFigures:
 
 
 def _utility(claims: Claims) -> Section:
-    """How often or how far the model is right, compared with one answer for everybody."""
+    """Accuracy of the model or errors of its numbers, compared with one answer for everybody."""
     known = claims.measured
     if known is None:
         return Section("Utility", ())
@@ -196,7 +196,7 @@ def _model(claims: Claims) -> Section:
 
 
 def _not_claimed(claims: Claims) -> Iterator[str]:
-    """What a reader might think the claims say, and they don't."""
+    """Statements that a reader might wrongly infer from the claims."""
     privacy, fairness = claims.privacy, claims.fairness
     if privacy is None or privacy.is_void:
         yield "Privacy: nothing is promised to the people in the training data."
