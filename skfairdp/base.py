@@ -63,7 +63,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         guarantee.
     exact_noise : bool
         Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
+        float64 then reveals anything that the guarantee does not cover. Takes up to 1.3 times as
         long.
     progress : bool or None
         Show a progress bar; None shows it on a terminal.
@@ -114,7 +114,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     _person_ids: Any = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep the digests of what was fitted with it; its fit explains why it takes no weights."""
+        """Wrap `fit`: store digests of the fitted state, and explain why it takes no weights."""
         if "fit" in vars(cls):
             setattr(cls, "fit", refusing_weights(vars(cls)["fit"]))  # noqa: B010
         super().__init_subclass__(**kwargs)
@@ -192,24 +192,24 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             )
 
     def _persons(self, n_rows: int) -> Persons | None:
-        """Whose rows are fitted; None where each is a person."""
+        """Persons of the fitted rows; None where each row is a person."""
         ids = vars(self).get("_person_ids")
         most = int(getattr(self, "max_rows_per_person", 1))
         return None if ids is None else encode_persons(ids, n_rows, most)
 
     @property
     def _unit(self) -> str:
-        """What the fit that is running protects."""
+        """Protected unit of the running fit: "record" or "person"."""
         return "record" if vars(self).get("_person_ids") is None else "person"
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         raise NotImplementedError
 
     def _check_settings(self) -> None:
-        """Check what the parameter table cannot say."""
+        """Check parameters that depend on each other, beyond the parameter table."""
 
     def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
-        """Public facts as a fit reads them: what is declared, and what is protected."""
+        """Public facts as a fit reads them: declared groups, classes and the protected unit."""
         declared = getattr(self, "group_sizes", None) or getattr(self, "groups", None)
         classes = getattr(self, "classes", None)
         n_classes = facts.n_classes if classes is None else len(set(classes))
@@ -268,7 +268,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         bound: str = "exact",
         count_epsilon: float | None = None,
     ) -> Certificate:
-        """State what is guaranteed; see `skfairdp.certify` for all options."""
+        """Certify privacy and fairness of the model; see `skfairdp.certify` for all options."""
         check_is_fitted(self)
         return certify(
             self,
@@ -292,7 +292,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
 
     def _default_of(self, name: str) -> Any:
         """Net that stands behind None."""
-        from skfairdp.engine.nets import default_net  # torch only where a net is wanted
+        from skfairdp.engine.nets import default_net  # torch only where a net is used
 
         return default_net()
 
@@ -316,12 +316,12 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         parameters = self.get_params(deep=False)
         kept = {n: own[n] for n in self._released if n in own and n != "fit_digests_"}
         counted = set(parameters) - WITHOUT_EFFECT - set(self._served_the_fit)
-        # What stands in place of a method or setting of the class; nothing else is looked at.
+        # Attributes that replace a method or setting of the class; nothing else is checked.
         aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
         return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
 
     def _bound_state(self) -> dict[str, Any]:
-        """Return what no use of the fitted model changes."""
+        """Return the state that no use of the fitted model changes."""
         state = self._digest_state()
         return {name: part for name, part in state.items() if name not in self._changes_by_use}
 
@@ -330,12 +330,12 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         self.fit_digests_ = bind_each(self._bound_state(), known)
 
     def _state(self, privacy: PrivacyGuarantee | None) -> None:
-        """Let a fitted model state what its rows have spent beyond its own fit."""
+        """Let a fitted model state a guarantee that includes costs beyond its own fit."""
         self.privacy_ = privacy
         self._bind()
 
     def _changed_since_fit(self) -> tuple[str, ...]:
-        """Return what is not as `fit` left it, in words; empty for a model that is."""
+        """List, in words, the parts that changed since `fit`; empty for an unchanged model."""
         return changes(getattr(self, "fit_digests_", None), self._bound_state())
 
     def _forget(self) -> None:
@@ -343,7 +343,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             delattr(self, name)
 
     def _randomness(self) -> tuple[int, NoiseSource]:
-        """Return a seed for what protects no record, and a source for noise and batches."""
+        """Return a seed for draws that protect no record, and a source for noise and batches."""
         if self.random_state is None:
             seed = secrets.randbits(31)
         else:

@@ -48,11 +48,11 @@ def processes_of_torch() -> int:
 
 
 class _Quote(Exception):
-    """Ends a fit that was only asked what it would cost; its argument says that."""
+    """Ends a fit that was asked for its cost alone, which is the argument."""
 
 
 class ChargedFit:
-    """A fit that tells a ledger, if it has one, what it is about to spend."""
+    """Mixin of estimators that reserve the cost of a fit in a ledger, if they have one."""
 
     ledger: str | PathLike[str] | PrivacyLedger | None
     # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
@@ -113,7 +113,7 @@ class ChargedFit:
         leave = "set distributed=None, or " if hasattr(self, "distributed") else ""
         raise ValueError(
             f"{type(self).__name__} is fitted by one process alone: {leave}fit it outside torch's "
-            "process group. Each process of the group would charge, and fit a model of its own."
+            "process group. Each process of the group would charge, and fit its own model."
         )
 
     def _check_has_groups(self, sensitive_features: Any) -> None:
@@ -129,7 +129,7 @@ class ChargedFit:
         """Warn that a second fit without a ledger spends again; no trace of rows is kept."""
         fitted = vars(self).get(self._post_processes or "", self)
         own, found = vars(fitted), []
-        if self._learns_from_rows:  # where releases cost as well, the fit has a figure of its own
+        if self._learns_from_rows:  # where releases cost as well, the fit has its own figure
             found.append(own.get("training_privacy_", own.get("privacy_")))
         if "releases_" in own and fitted.releases_.total:
             found.append(fitted.privacy_)  # the next fit counts releases from none
@@ -144,7 +144,7 @@ class ChargedFit:
             )
 
     def _charge(self, stated: PrivacyGuarantee | None) -> None:
-        """Enter in the ledger what this fit is about to spend.
+        """Reserve the cost of this fit in the ledger.
 
         A mechanism calls it when its plan is made, before the first release, or before it buys
         what the plan is made from: the first call of a fit counts. `stated`: what will be
@@ -185,7 +185,7 @@ class ChargedFit:
     def _quote(
         self, X: Any, y: Any, sensitive_features: Any = None, person_ids: Any = None
     ) -> PrivacyGuarantee | None:
-        """State what a fit would promise and charge, and end before it uses rows."""
+        """Return the guarantee and the charge of a fit, without using rows."""
         self._only_quoting = True
         of_persons = {} if person_ids is None else {"person_ids": person_ids}
         try:

@@ -11,7 +11,7 @@ from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import People
 from skfairdp.persons import looks_like_an_identifier
 
-# Steps after which more passes over so many rows bring nothing but time.
+# Steps after which more passes over this number of rows only cost time.
 _MOST_STEPS = 4_000
 
 
@@ -52,7 +52,7 @@ def estimator_of(
 
 def encoder_of(people: People, book: PrivacyLedger | None) -> skfairdp.PrivateTableEncoder:
     """Make the encoder of columns of which not everything is declared."""
-    # Whoever kept a column with the name of an identifier has said that it is none.
+    # A user who keeps a column with the name of an identifier has said that it is not one.
     kept = {name: "any" for name in people.learned if looks_like_an_identifier(name)}
     return skfairdp.PrivateTableEncoder(
         encoding="onehot", columns=(people.declared | kept) or None, ledger=book

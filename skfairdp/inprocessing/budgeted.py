@@ -60,11 +60,11 @@ class BudgetedPredictor(PrivatePredictor):
         raise NotImplementedError
 
     def _also_assumed(self) -> tuple[str, ...]:
-        """What the guarantee rests on beside the usual."""
+        """Further assumptions of the guarantee."""
         return ()
 
     def _assumed_at_last(self) -> tuple[str, ...]:
-        """What is said after all else, where nothing is promised too."""
+        """Last assumptions, also stated for a void guarantee."""
         return ()
 
     @property
@@ -78,7 +78,7 @@ class BudgetedPredictor(PrivatePredictor):
         return self.epsilon is not None and math.isinf(self.epsilon)
 
     def _check_settings(self) -> None:
-        """Check what the parameter table cannot say."""
+        """Check parameters that depend on each other, beyond the parameter table."""
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise ValueError(
                 "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "
@@ -130,7 +130,7 @@ class BudgetedPredictor(PrivatePredictor):
         return self._priced_for(facts, self._sizes(facts.groups, facts.n, noise), noise)
 
     def _note(self, n_groups: int | None, n_classes: int) -> None:
-        """Note public counts that the plan may depend on besides the sizes."""
+        """Note public counts that the plan may depend on, in addition to the sizes."""
 
     def _priced_for(self, facts: RowFacts, sizes: Sizes, noise: NoiseSource) -> Quote:
         """Price a fit for sizes that are known."""
@@ -170,6 +170,8 @@ class BudgetedPredictor(PrivatePredictor):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)
+        if self._free:  # the tables of a run without noise have none either
+            plan = replace(plan, counts=tuple(replace(t, epsilon=math.inf) for t in plan.counts))
         sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
         return multiplier, plan
 

@@ -137,7 +137,7 @@ def fit_within(
     try:
         rows = later.fit_transform(table.fit(rows, **whose).transform(rows))
         # A plan made before the table was seen composes with it. Another one was chosen by
-        # looking: where there is a budget, it is charged beside what was planned.
+        # looking: where there is a budget, it is charged in addition to the plan.
         quoted = clone(model)._quote(rows, y, **people)
         if dataclasses.replace(quoted, assumptions=stated.assumptions) != stated:
             if vars(model).pop("_reservation", None) and book is not None and book.budget is None:
@@ -158,7 +158,7 @@ def fit_within(
 def _planned(
     model: Any, spent: Any, epsilon: float, table_share: float, X: Any, y: Any, **people: Any
 ) -> PrivacyGuarantee:
-    """Set the epsilon of the last step to what the table leaves; state what it will promise."""
+    """Set the epsilon of the last step to the rest of the budget; return its guarantee."""
     share, most = epsilon * math.sqrt(1.0 - table_share**2), epsilon
     for _ in range(_MOST_TRIES):
         model.set_params(epsilon=share)

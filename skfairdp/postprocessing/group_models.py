@@ -122,7 +122,7 @@ def parallel_quote(model: Any, facts: RowFacts) -> Quote:
 def parallel_privacy(
     parts: Sequence[GroupPart], labels: tuple, *, classes_declared: bool, groups_declared: bool
 ) -> PrivacyGuarantee | None:
-    """State what models of disjoint groups will promise together; no row is used yet."""
+    """State the guarantee of models of disjoint groups together, before a row is used."""
     stated: list[PrivacyGuarantee | None] = []
     if charges_privacy(parts[0][0]):
         with warnings.catch_warnings():
@@ -145,7 +145,7 @@ def parallel_statement(
     classes_declared: bool,
     groups_declared: bool,
 ) -> PrivacyGuarantee | None:
-    """State what models of disjoint groups promise together, each of them `stated`.
+    """State the guarantee of models of disjoint groups together; `stated` is that of each.
 
     A record is in one group, and under the relations used here it stays there, so it meets
     one model: the largest figure holds for all people.

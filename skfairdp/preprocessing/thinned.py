@@ -34,7 +34,7 @@ def refuse_unfit(estimator: Any) -> None:
         )
     if known.get("ledger") is not None:
         raise ValueError(
-            "'estimator' has a ledger of its own, which would not hear of the table; set 'ledger' "
+            "'estimator' has its own ledger, which would not hear of the table; set 'ledger' "
             "on PrivateThinningClassifier, which charges table and training together."
         )
     here = {"classes": "classes", "groups": "groups", "group_sizes": "groups"}
@@ -50,9 +50,9 @@ def refuse_unfit(estimator: Any) -> None:
 def refuse_other_promises(fitted_on: Callable[[int], tuple[Any, Any, Any, Any]], n: int) -> None:
     """Refuse, by made-up rows, an estimator that won't train or promises otherwise.
 
-    `fitted_on`: estimator, rows, labels and groups where so many records are declared. `n`: number
-    of private rows, which no message may show: an estimator that refuses it is asked again with a
-    public number, and its message is about that.
+    `fitted_on`: makes estimator, rows, labels and groups for a declared number of records. `n`:
+    number of private rows, which no message may show: an estimator that refuses it is asked again
+    with a public number, and its message is about that.
     """
     inner, *rows = fitted_on(n)
     stated, refused, said = None, False, ""

@@ -50,7 +50,7 @@ class PathCodes(nn.Module):
 def fit_codes(
     encoder: Any, X: NDArray[Any], y: NDArray[Any], sensitive_features: Any
 ) -> ResponseRandomizer:
-    """Fit and cut the score of an encoder by its settings; return what its codes go through."""
+    """Fit and cut the score of an encoder by its settings; return the channel of its codes."""
     if encoder._persons(len(X)) is not None:
         raise ValueError(
             "PrivateFairEncoder got person_ids, but fair codes are trained row by row: "

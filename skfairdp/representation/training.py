@@ -100,7 +100,7 @@ def encoder_of(module: nn.Module) -> nn.Module:
 
 
 def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
-    """Refuse an encoder whose output for a row depends on the rows beside it.
+    """Refuse an encoder whose output for a row depends on other rows.
 
     A release hides what is encoded of one row. With rows mixed, a person would be in the
     releases of all others of a call too, at a cost that no one release states.
@@ -174,7 +174,7 @@ def descend_privately(
 def fit_networks(
     encoder: Any, X: NDArray[Any], y: NDArray[Any], groups: Groups | None
 ) -> LaplaceRandomizer | ResponseRandomizer:
-    """Fit the networks of an encoder by its settings, and return what its releases go through."""
+    """Fit the networks of an encoder by its settings, and return the channel of its releases."""
     randomizer, bound = randomizer_of(encoder), float(encoder.bound)
     classes, labels = encode_labels(y, encoder.classes, multiclass=True)
     persons = encoder._persons(len(X))
@@ -200,7 +200,7 @@ def fit_networks(
     prepared = task.prepare(seed)
     loss: Any = prepared.module
     rows = task.rows(X, None if groups is None else groups.codes, labels)
-    loss.channel.eval()  # has draws of its own
+    loss.channel.eval()  # has its own draws
     draws = own_draws(loss, rows.shape[1:], noise.masks)
     loss.channel.train()
     name, epochs, known = type(encoder).__name__, resolved_epochs(encoder), labels >= 0

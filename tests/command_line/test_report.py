@@ -514,7 +514,7 @@ def test_no_output_overwrites_another_file_of_the_command(folder, capsys, name) 
         if (option, name) == ("--out", "report.html"):
             continue
         said = refused(capsys, report("--ledger", "l.db", option, name))
-        assert "give each output a file of its own" in said
+        assert "give each output its own file" in said
     assert len(spent.entries()) == 1
     assert ((folder / name).read_bytes() if (folder / name).exists() else None) == before
 
