@@ -62,7 +62,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         guarantee.
     exact_noise : bool
         Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
+        float64 then reveals anything that the guarantee does not cover. Takes up to 1.3 times as
         long.
     progress : bool or None
         Show a progress bar; None shows it on a terminal.
@@ -108,7 +108,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     receipt_: Receipt = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep the digests of what was fitted with it; its fit explains why it takes no weights."""
+        """Wrap `fit`: store digests of the fitted state, and explain why it takes no weights."""
         if "fit" in vars(cls):
             setattr(cls, "fit", refusing_weights(vars(cls)["fit"]))  # noqa: B010
         super().__init_subclass__(**kwargs)
@@ -200,12 +200,15 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         raise NotImplementedError
 
     def _check_settings(self) -> None:
-        """Check what the parameter table cannot say."""
+        """Check parameters that depend on each other, beyond the parameter table."""
 
     def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
-        """Public facts as a fit reads them: declared groups alone, and what is protected."""
+        """Public facts as a fit reads them: declared groups, classes and the protected unit."""
         declared = getattr(self, "group_sizes", None) or getattr(self, "groups", None)
-        facts = replace(facts.among(declared), unit=self._protected(facts.unit))
+        classes = getattr(self, "classes", None)
+        n_classes = facts.n_classes if classes is None else len(set(classes))
+        unit = self._protected(facts.unit)
+        facts = replace(facts.among(declared), unit=unit, n_classes=n_classes)
         named = None if facts.groups is None else facts.groups.labels
         if self._needs_groups is not None and named is not None and len(named) < 2:
             raise ValueError(
@@ -260,7 +263,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         bound: str = "exact",
         count_epsilon: float | None = None,
     ) -> Certificate:
-        """State what is guaranteed; see `skfairdp.certify` for all options."""
+        """Certify privacy and fairness of the model; see `skfairdp.certify` for all options."""
         check_is_fitted(self)
         return certify(
             self,
@@ -284,7 +287,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
 
     def _default_of(self, name: str) -> Any:
         """Net that stands behind None."""
-        from skfairdp.engine.nets import default_net  # torch only where a net is wanted
+        from skfairdp.engine.nets import default_net  # torch only where a net is used
 
         return default_net()
 
@@ -318,12 +321,12 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         kept = {n: own[n] for n in self._released if n in own and n != "receipt_"}
         kept |= {n: getattr(self, n) for n in self._views if hasattr(self, n)}
         counted = set(parameters) - WITHOUT_EFFECT - set(self._served_the_fit)
-        # What stands in place of a method or setting of the class; nothing else is looked at.
+        # Attributes that replace a method or setting of the class; nothing else is checked.
         aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
         return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
 
     def _bound_state(self) -> dict[str, Any]:
-        """Return what no use of the fitted model changes."""
+        """Return the state that no use of the fitted model changes."""
         state = self._digest_state()
         return {name: part for name, part in state.items() if name not in self._changes_by_use}
 
@@ -376,7 +379,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             delattr(self, name)
 
     def _randomness(self) -> tuple[int, NoiseSource]:
-        """Return a seed for what protects no record, and a source for noise and batches."""
+        """Return a seed for draws that protect no record, and a source for noise and batches."""
         if self.random_state is None:
             seed = secrets.randbits(31)
         else:

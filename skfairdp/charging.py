@@ -48,7 +48,7 @@ def processes_of_torch() -> int:
 
 
 class ChargedFit:
-    """A fit that tells a ledger, if it has one, what it is about to spend."""
+    """Mixin of estimators that reserve the cost of a fit in a ledger, if they have one."""
 
     ledger: str | PathLike[str] | PrivacyLedger | None
     # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
@@ -94,7 +94,7 @@ class ChargedFit:
         leave = "set distributed=None, or " if hasattr(self, "distributed") else ""
         raise ValueError(
             f"{type(self).__name__} is fitted by one process alone: {leave}fit it outside torch's "
-            "process group. Each process of the group would charge, and fit a model of its own."
+            "process group. Each process of the group would charge, and fit its own model."
         )
 
     def _check_has_groups(self, sensitive_features: Any) -> None:

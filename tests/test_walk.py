@@ -23,7 +23,7 @@ LIMITS = {
 
 
 def test_no_flow_enters_more_files_functions_or_rooms_than_its_limit() -> None:
-    # In a process of its own: what earlier tests have cached would not be entered again.
+    # In its own process: what earlier tests have cached would not be entered again.
     command = [sys.executable, "-m", "tests.walk", "--counts"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     counts = json.loads(done.stdout)

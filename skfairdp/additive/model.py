@@ -1,4 +1,4 @@
-"""Glass boxes of classes and of numbers: what they share."""
+"""Common base of the additive classifier and the additive regressor."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class AdditiveModel(GradientPredictor):
 
     @property
     def shape_functions_(self) -> dict[str, pd.DataFrame]:
-        """Levels of each column and what each contributes; see the class."""
+        """Levels of each column and the contribution of each; see the class."""
         _, tables = self._tables()
         shapes = {}
         for (name, level), table in zip(self.levels_, tables, strict=True):
@@ -130,7 +130,7 @@ class AdditiveModel(GradientPredictor):
         return shapes
 
     def _tables(self) -> tuple[float, list[np.ndarray]]:
-        """Intercept and centred contributions, in float64 and in units of what is predicted."""
+        """Intercept and centred contributions, in float64 and in units of the prediction."""
         check_is_fitted(self)
         state = self.module_.state_dict()
         unit, start = self._unit_of_outputs()
@@ -142,11 +142,11 @@ class AdditiveModel(GradientPredictor):
         return intercept, [table - mean for table, mean in zip(tables, means, strict=True)]
 
     def _unit_of_outputs(self) -> tuple[float, float]:
-        """What an output of 1 adds to a prediction, and what is predicted for an output of 0."""
+        """Slope and intercept of predictions as a function of outputs."""
         return 1.0, 0.0
 
     def explain(self, X: ArrayLike) -> pd.DataFrame:
-        """Split what is predicted for each row into what each column contributes.
+        """Split the prediction for each row into the contributions of columns.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class AdditiveModel(GradientPredictor):
         return self.bounds is not None or self.categories is not None
 
     def _table(self, X: Any) -> Any:
-        """Rows as a table of levels; what is not declared has to be one already."""
+        """Rows as a table of levels; columns that are not declared must hold levels already."""
         if not self._declares():
             return X
         bounds = {} if self.bounds is None else self.bounds

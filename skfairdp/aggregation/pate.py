@@ -21,7 +21,7 @@ from skfairdp.records import Given
 class PATEClassifier(AggregatedClassifier):
     """Student of teachers that vote with noise (PATE).
 
-    Private records are spread over shards, each record by a draw of its own, and a
+    Private records are spread over shards, each record by its own draw, and a
     teacher is trained on each. For public rows the teachers vote; noisy answers train the
     student, which is all that remains. It protects records and promises nothing about
     groups.
@@ -98,7 +98,7 @@ class FairPATEClassifier(PATEClassifier):
     Parameters
     ----------
     tolerance : float, default=0.05
-        γ in [0, 1]: wanted largest difference between the share of a class among the
+        γ in [0, 1]: largest allowed difference between the share of a class among the
         answers of a group and its share among those of all other groups.
     cold_start : int, default=20
         M: answers of a group before the gate begins. "all_cells" needs at least

@@ -103,7 +103,7 @@ def public_rows(X: Any, sensitive_features: Any, name: str) -> PublicRows:
 
 
 def queries_of(estimator: Any, public: PublicRows) -> Queries:
-    """Check public rows; the messages may show what they hold."""
+    """Check public rows; messages may show their values."""
     shape = np.shape(public.X)
     if len(shape) == 2 and shape[1] != estimator.n_features_in_:
         raise ValueError(
@@ -135,7 +135,7 @@ class VotingRun:
 
 
 def description(transcript: Transcript, groups: Groups | None, n_options: int) -> dict[str, Any]:
-    """Fitted attributes that say what was released about the queries; no query is kept."""
+    """Fitted attributes that describe the releases about the queries; no query is kept."""
     labels = asked = answers = shares = None
     if groups is not None:
         labels, codes = groups.labels, groups.codes[: transcript.n_asked]
@@ -160,7 +160,7 @@ def description(transcript: Transcript, groups: Groups | None, n_options: int) -
 
 
 def spent(estimator: Any, plan: Plan) -> tuple[str, ...]:
-    """Say what epsilon pays for, and what came of the queries."""
+    """Describe the releases that epsilon pays for, and the outcome of the queries."""
     *tests, votes = plan.segments
     counted = "".join(f"{segment.steps} noisy threshold tests and " for segment in tests)
     answered = f"{estimator.n_answered_} of {estimator.n_asked_} queries were answered"

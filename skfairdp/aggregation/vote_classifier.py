@@ -165,11 +165,11 @@ class AggregatedClassifier(Planned, PrivateClassifier):
         return len(rows.classes)
 
     def _lesson(self, rows: PrivateRows, queries: Queries) -> Lesson:
-        """What the teachers learn, and what they are asked."""
+        """Training data and queries of the teachers."""
         return self.teacher, rows.X, rows.labels, queries.X
 
     def _gate(self, run: VotingRun) -> ParityGate | None:
-        """What may refuse an answer."""
+        """Gate that may refuse answers."""
         return None
 
     def _learn(self, run: VotingRun, answered: np.ndarray, answers: np.ndarray) -> Student:

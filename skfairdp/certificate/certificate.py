@@ -31,7 +31,7 @@ class Certificate(Claims):
     __module__ = "skfairdp.certificate"
 
     def examine(self) -> Examination:
-        """Recompute what is claimed.
+        """Recompute the claims.
 
         Returns
         -------
@@ -58,7 +58,7 @@ class Certificate(Claims):
         Raises
         ------
         IncomparableModelError
-            The model has functions or classes of yours, and another version of Python made
+            The model has your own functions or classes, and another version of Python made
             the certificate.
         """
         python = self.library_versions.get("python", "")
@@ -70,7 +70,7 @@ class Certificate(Claims):
         )
 
     def with_monitor(self, path: str | PathLike[str]) -> Self:
-        """Name the file of the monitor that watches what is claimed.
+        """Name the file of the monitor that watches a claim.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class Certificate(Claims):
         template: str = PLAIN,
         path: Frontier | None = None,
     ) -> str:
-        """Write the same as Markdown, to be kept beside the model.
+        """Write the same as Markdown, to be kept with the model.
 
         Parameters
         ----------

@@ -66,11 +66,11 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         raise NotImplementedError
 
     def _also_assumed(self) -> tuple[str, ...]:
-        """What the guarantee rests on beside the usual."""
+        """Further assumptions of the guarantee."""
         return ()
 
     def _assumed_at_last(self) -> tuple[str, ...]:
-        """What is said after all else, where nothing is promised too."""
+        """Last assumptions, also stated for a void guarantee."""
         return ()
 
     @property
@@ -84,7 +84,7 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         return self.epsilon is not None and math.isinf(self.epsilon)
 
     def _check_settings(self) -> None:
-        """Check what the parameter table cannot say."""
+        """Check parameters that depend on each other, beyond the parameter table."""
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise ValueError(
                 "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "
@@ -136,7 +136,7 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         return self._priced_for(facts, self._sizes(facts.groups, facts.n, noise), noise)
 
     def _note(self, n_groups: int | None, n_classes: int) -> None:
-        """Note public counts that the plan may depend on besides the sizes."""
+        """Note public counts that the plan may depend on, in addition to the sizes."""
 
     def _priced_for(self, facts: RowFacts, sizes: Sizes, noise: NoiseSource) -> Quote:
         """Price a fit for sizes that are known."""
@@ -177,6 +177,8 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)
+        if self._free:  # the tables of a run without noise have none either
+            plan = replace(plan, counts=tuple(replace(t, epsilon=math.inf) for t in plan.counts))
         sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
         return multiplier, plan
 

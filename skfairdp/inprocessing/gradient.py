@@ -59,7 +59,7 @@ class GradientPredictor(BudgetedPredictor):
     max_grad_norm : float
         Largest L2 norm of one record's gradient: of a row's, or of the mean over a person's rows.
     max_rows_per_person : int
-        With `person_ids`: rows that a person brings to a batch, at most; of more, so many are
+        With `person_ids`: most rows of a person in a batch; of more, this number is
         chosen anew at each draw. A public number.
     batch_size : int or "auto"
         Expected records (rows, or persons) in a batch; "auto" is ``min(256, ceil(n / 10))``.
@@ -72,7 +72,7 @@ class GradientPredictor(BudgetedPredictor):
         Seeds the initial weights; never noise or batches.
     distributed : "auto" or None
         With "auto", processes of an initialised group of torch.distributed train one model: each
-        calls `fit` with rows of its own, and sizes count the rows of all. None trains on the
+        calls `fit` with its own rows, and sizes count the rows of all. None trains on the
         rows of this process alone, as where there is no such group.
 
     Attributes
@@ -113,7 +113,7 @@ class GradientPredictor(BudgetedPredictor):
     def _plan_sums(
         self, sizes: Sizes, *sums: tuple[str, float, float], counts: tuple[CountRelease, ...] = ()
     ) -> Plan:
-        """Plan sums of each batch, and tables beside them; `sums` as of `Sizes.batches`."""
+        """Plan sums of each batch, and further tables; `sums` as of `Sizes.batches`."""
         segment = sizes.batches(self.max_epochs, self._batch_size(sizes.total), *sums)
         return sizes.plan(segment, counts=counts, delta=self.delta, exact_noise=self.exact_noise)
 
@@ -143,7 +143,7 @@ class GradientPredictor(BudgetedPredictor):
         raise NotImplementedError
 
     def _keep(self, classes: np.ndarray | None, run: Run) -> None:
-        """Keep what a fit learned of the targets, from public or released values."""
+        """Store attributes about the targets, from public or released values."""
         raise NotImplementedError
 
     def _objective(self, base: Objective, groups: Groups | None, classes: Any) -> Objective:
@@ -154,7 +154,7 @@ class GradientPredictor(BudgetedPredictor):
         return base
 
     def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[torch.Tensor, ...]:
-        """What objective and statistics take besides the output: the labels first."""
+        """Targets of the objective and of statistics: the labels first."""
         return (labels,)
 
     def _cells(self, plan: Plan, groups: Groups | None) -> np.ndarray | None:
@@ -182,7 +182,7 @@ class GradientPredictor(BudgetedPredictor):
         return X[known], labels[known], kept
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
-        """Check what the mechanism asks of its net, before anything is charged."""
+        """Check the mechanism's requirements for its net, before anything is charged."""
         plan.check_exact_noise(prepared.flat.vector.numel())
         refuse_idle_optimizer(prepared)
 
@@ -249,7 +249,7 @@ class GradientPredictor(BudgetedPredictor):
             seed=seed,
             n_logits=n_logits,
         )
-        # What rows may leave on a module besides its weights is not released.
+        # State that rows leave on a module in addition to its weights is not released.
         released = copy_module(prepared.module)
         refuse_unstable_rows(prepared.module, row_shape)
         link = link_of(prepared.criterion, of_numbers=classes is None)
@@ -380,6 +380,6 @@ class GradientClassifier(GradientPredictor, BudgetedClassifier):
 
     @property
     def _decides_by_parameters(self) -> bool:
-        # A class that answers by methods of its own is another model.
+        # A class that answers by its own methods is another model.
         methods = ("predict_proba", "predict")
         return all(getattr(type(self), m) is getattr(GradientClassifier, m) for m in methods)

@@ -46,7 +46,7 @@ def fit_many(
 ) -> list[DPSGDClassifier]:
     """Fit many linear models to the same rows at once, each as if it were fitted alone.
 
-    Every model draws batches and noise of its own, and has its own plan, guarantee and entry
+    Every model draws its own batches and noise, and has its own plan, guarantee and entry
     in the ledger. All of them are releases about the same people: what they cost together is
     what the ledger adds up, as for fits one after the other; without one a warning says so.
 
@@ -56,7 +56,7 @@ def fit_many(
         Of a linear net, ``module__hidden_sizes=()``, trained by plain SGD or Adam. Not fitted.
     settings : int or iterable of dict
         What `set_params` gets for each model: seeds, budgets, clip norms, learning rates,
-        batch sizes with the same number of steps. A number asks for so many equal models.
+        batch sizes with the same number of steps. A number asks for that many equal models.
     X, y, sensitive_features : array-like
         As of `DPSGDClassifier.fit`.
 
@@ -68,7 +68,7 @@ def fit_many(
     Raises
     ------
     ValueError
-        A model is none that can be trained with the others: fit it alone. Or as of `fit`. No
+        A model cannot be trained with the others: fit it alone. Or as of `fit`. No
         model is fitted then.
     BudgetExceededError
         A ledger has no room for all of them. Nothing is charged, and no row was used.
@@ -145,7 +145,7 @@ def _fit_together(models: list[DPSGDClassifier], own_nets: list[bool], given: Gi
 
 @dataclass(frozen=True)
 class _Own:
-    """What a model has to itself, before it is charged."""
+    """State of one of the models, before it is charged."""
 
     quote: Quote
     prepared: PreparedNet

@@ -153,7 +153,7 @@ def refuse_persons(persons: Persons | None) -> None:
 def joined(
     model: Any, processes: Processes, X: Any, classes: np.ndarray | None, groups: Groups | None
 ) -> tuple[int, Groups | None]:
-    """Agree on what is fitted; number of rows, and groups with theirs, of all processes."""
+    """Agree on the fit between processes; number of rows, and groups, of all of them."""
     import torch
 
     parameters = {n: Recipe(v) for n, v in model.get_params(deep=False).items()}
@@ -179,7 +179,7 @@ def watched(
     vector: torch.Tensor,
     epoch: int,
 ) -> PrivacyGuarantee | None:
-    """Have weights compared each epoch, refuse rows that others hold too, and say so."""
+    """Compare weights each epoch, refuse rows held by several processes, and state it."""
     processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)
     if stated is None or stated.is_void:

@@ -53,7 +53,7 @@ from skfairdp.rows import check_rows
 class PrivateSearchCV(PrivateClassifier):
     """Random search whose whole cost, choice included, meets one privacy budget.
 
-    Each record is assigned to training or hold-out by a draw of its own. A random number of
+    Each record is assigned to training or hold-out by its own draw. A random number of
     candidates, drawn independently from a fixed prior, are trained with noise on the
     first part and scored by noisy counts of the second. The best one is released, and
     nothing about the others: neither their scores nor how many there were. Papernot and
@@ -85,7 +85,7 @@ class PrivateSearchCV(PrivateClassifier):
         Largest acceptable noisy gap between groups, in [0, 1]. Among candidates that
         keep it the best score wins; if none does, the smallest gap. None: no limit.
     notion : str or Notion, default="demographic_parity"
-        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`, or a notion of yours.
+        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`, or your own notion.
     holdout_fraction : float, default=0.25
         Chance of each record to be held out for scoring.
     score_epsilon : float or None, default=None
@@ -259,7 +259,7 @@ class PrivateSearchCV(PrivateClassifier):
     def _terms(
         self, runs: NumberOfRuns, planner: Callable[[], Callable[[float], Plan]]
     ) -> tuple[SearchBudget | None, float]:
-        """What a run may cost, and what one table of held-out counts does."""
+        """Budget of a run, and price of one table of held-out counts."""
         if math.isinf(self.epsilon):
             warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
             return None, math.inf

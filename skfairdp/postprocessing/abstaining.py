@@ -48,7 +48,7 @@ class AbstainingClassifier(PrivateClassifier):
         takes them; one in ``sklearn.frozen.FrozenEstimator`` is used as it is.
     tolerance : float in [0, 1], default=0.05
         γ: share of a label among the answers of a group, minus its share among those of
-        all other groups together, is wanted to be at most this for every label and
+        all other groups together, must be at most this for every label and
         group. 0 is possible with ``gate="queried_cell"`` only.
     cold_start : "auto" or int, default="auto"
         M: nothing is gated until every group has this many answers. ``gate="all_cells"``
@@ -64,7 +64,7 @@ class AbstainingClassifier(PrivateClassifier):
         smallest class minus 1 where −1 is a class), "abstained" for text.
     table : path or None, default=None
         SQLite file in which all copies of the fitted model count their answers: pickles,
-        workers, other processes that see the file. Every fit begins a table of its own in
+        workers, other processes that see the file. Every fit begins its own table in
         it. None counts in memory, where each copy keeps its promise for its own answers
         only.
 
@@ -281,7 +281,7 @@ class AbstainingClassifier(PrivateClassifier):
         )
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
-        """State what follows from the gate; claims about `estimator_` don't survive it."""
+        """State the claim of the gate; claims about `estimator_` do not hold behind it."""
         if notion != "demographic_parity" or self.groups_ is None or self.turnstile_ is None:
             return []
         gate, asked, without = self.turnstile_.snapshot()
@@ -289,14 +289,14 @@ class AbstainingClassifier(PrivateClassifier):
         claim = answered_guarantee(gate, groups=self.groups_, classes=classes, asked=asked)
         texts = [*claim.assumptions, self.turnstile_.scope, QUERIERS]
         if without:
-            texts.append(f"Beside these, {without} queries had no group and were refused.")
+            texts.append(f"In addition, {without} queries had no group and were refused.")
         return [replace(claim, assumptions=tuple(texts))]
 
     def __sklearn_is_fitted__(self) -> bool:
         return "classes_" in vars(self)
 
     def _digest_state(self) -> dict[str, Any]:
-        """Return what predictions depend on: the fitted estimator, and all that was answered."""
+        """Return the state of predictions: the fitted estimator, and the table of answers."""
         state = super()._digest_state()
         state["turnstile_"] = None if self.turnstile_ is None else self.turnstile_.save()
         return state

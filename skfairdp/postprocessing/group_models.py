@@ -141,7 +141,7 @@ def parallel_statement(
     classes_declared: bool,
     groups_declared: bool,
 ) -> PrivacyGuarantee | None:
-    """State what models of disjoint groups promise together, each of them `stated`.
+    """State the guarantee of models of disjoint groups together; `stated` is that of each.
 
     A record is in one group, and under the relations used here it stays there, so it meets
     one model: the largest figure holds for all people.

@@ -39,7 +39,7 @@ def refuse_unfit(estimator: Any) -> None:
         )
     if known.get("ledger") is not None:
         raise ValueError(
-            "'estimator' has a ledger of its own, which would not hear of the table; set 'ledger' "
+            "'estimator' has its own ledger, which would not hear of the table; set 'ledger' "
             "on PrivateThinningClassifier, which charges table and training together."
         )
     here = {"classes": "classes", "groups": "groups", "group_sizes": "groups"}
@@ -57,7 +57,7 @@ def refuse_other_promises(
 ) -> None:
     """Refuse an estimator that won't train on thinned rows, or promises otherwise.
 
-    `told`: estimator, and facts about its rows, where so many records are declared. `n`: number of
+        `told`: estimator, and facts about its rows, where so many records are declared. `n`: number of
     private rows, which no message may show: an estimator that refuses it is asked again with a
     public number, and its message is about that.
     """

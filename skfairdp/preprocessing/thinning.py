@@ -41,7 +41,7 @@ class PrivateThinningClassifier(Planned, PrivateClassifier):
     """Train a private classifier on rows thinned to equal label rates.
 
     Buys a noisy (group x label) table, makes keep-probabilities from it, keeps every
-    record by a draw of its own, and fits a clone of `estimator` on what is left. The
+    record by its own draw, and fits a clone of `estimator` on what is left. The
     `epsilon` of `estimator` is that of table and training together: the clone trains with
     what ``epsilon_histogram`` leaves of it.
 

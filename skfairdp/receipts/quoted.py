@@ -83,7 +83,7 @@ class Quote:
     ledger : LedgerRoom or None
         What the ledger of the estimator has left afterwards; None without a ledger.
     note : str
-        What has to be known beside the figures.
+        Remarks that readers of the figures need.
     sizes : Sizes or None
         Public sizes that the plan was made for.
     """
@@ -119,7 +119,7 @@ class Quote:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Whether noise drowns what the fit could learn; None where no plan says so."""
+        """Sentence about noise that drowns the signal; None without a plan."""
         plan = self.plan or self.expected_plan
         if plan is None:
             inner = [step.verdict for step in self.steps if step.verdict is not None]

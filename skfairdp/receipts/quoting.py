@@ -108,7 +108,7 @@ def priced(model: Any, facts: RowFacts) -> Quote:
 
 
 def inner_quote(outer: Any, inner: Any, facts: RowFacts) -> Quote:
-    """Price what is fitted inside an estimator that adds no cost of its own."""
+    """Price the inner fit of an estimator that adds no cost."""
     if not hasattr(type(inner), "_priced"):
         stated = PrivacyGuarantee.void(
             f"{kind_of(inner)} is not an estimator of skfairdp: nothing bounds what it reveals "
@@ -187,7 +187,7 @@ def _whole_search(search: Any, parts: list[Quote], facts: RowFacts, said: str) -
 
 
 def _composed(stated: list[PrivacyGuarantee], reasons: list[str]) -> PrivacyGuarantee | None:
-    """State what several fits on the same rows promise together."""
+    """State the guarantee of several fits on the same rows together."""
     relations = {(one.adjacency, one.protects) for one in stated if not one.is_void}
     if reasons or len(totals(stated)) > 1:
         several = "Steps protect different things, and their costs have no total."

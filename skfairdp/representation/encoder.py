@@ -1,4 +1,4 @@
-"""An encoder whose output is locally private, and fair for predictors that see nothing else."""
+"""Encoder with locally private output, fair for predictors that see nothing else."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetworks):
-    """Encoder whose output is locally private, and keeps what serves a declared purpose.
+    """Encoder with locally private output that keeps the information for a declared purpose.
 
     An encoder maps each row x to a small representation, which is truncated and then
     randomised: what leaves `transform` is private for the person behind the row, against
@@ -323,7 +323,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         return self._release_quote(randomizer, facts, fitting_quote(self, facts, noise))
 
     def _what_is_covered(self) -> tuple[str, ...]:
-        """Conditions of the promise, and what is true of the training rows."""
+        """Assumptions of the guarantee, and the facts about the training rows."""
         promise = self.training_privacy_
         if promise is None or promise.is_void:
             reason = RAW if promise is None else promise.assumptions[0]
@@ -331,7 +331,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         else:
             epsilon, delta = significant_up(promise.epsilon), significant_up(promise.delta, 3)
             said = (
-                "the training rows have a promise of their own, of another kind, which is never "
+                "the training rows have their own promise, of another kind, which is never "
                 f"added to this one: ε = {epsilon}, δ = {delta} for {PROTECTS[promise.protects]}, "
                 f"{promise.adjacency} (see training_privacy_)"
             )

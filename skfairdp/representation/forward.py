@@ -68,7 +68,7 @@ def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
 
 
 class ReleasesThroughNetworks(ReleasesRepresentation):
-    """Template of an encoder that is trained: its releases, and what decoders make of them."""
+    """Template of a trained encoder: its releases, and the reconstructions of decoders."""
 
     # With routing on, ids and groups reach every release without a call.
     __metadata_request__predict: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
@@ -95,7 +95,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
         How a product of matrices rounds depends on their size. So an encoder gets the same
         number of rows each time, filled up with zeros: a row is then encoded to the very same
-        numbers whatever rows are beside it, and with ids released alike.
+        numbers whatever the other rows, and with ids released alike.
         """
         import torch
 

@@ -100,7 +100,7 @@ def encoder_of(module: nn.Module) -> nn.Module:
 
 
 def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
-    """Refuse an encoder whose output for a row depends on the rows beside it.
+    """Refuse an encoder whose output for a row depends on other rows.
 
     A release hides what is encoded of one row. With rows mixed, a person would be in the
     releases of all others of a call too, at a cost that no one release states.
@@ -204,7 +204,7 @@ def fit_networks(
     prepared = task.prepare(seed)
     loss: Any = prepared.module
     rows = task.rows(X, None if groups is None else groups.codes, labels)
-    loss.channel.eval()  # has draws of its own
+    loss.channel.eval()  # has its own draws
     draws = own_draws(loss, rows.shape[1:], noise.masks)
     loss.channel.train()
     name, epochs, known = type(encoder).__name__, resolved_epochs(encoder), labels >= 0

@@ -241,7 +241,7 @@ def test_candidates_are_independent_draws_from_the_prior(fits, monkeypatch) -> N
     assert len(set(clips)) == 15
     assert stats.kstest(np.log(clips), stats.uniform(np.log(0.1), np.log(20)).cdf).pvalue > 1e-6
     weights = {float(next(model.module_.parameters()).detach().sum()) for model in fits}
-    assert len(weights) == 15  # noise of its own, too
+    assert len(weights) == 15  # its own noise, too
 
 
 def test_two_searches_share_neither_noise_nor_split_nor_candidates() -> None:

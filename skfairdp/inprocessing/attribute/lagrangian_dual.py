@@ -41,7 +41,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     Features and labels are public here; who belongs to which group is protected. The
     loss is therefore learned without noise. In every step of the second phase a Poisson
-    batch releases, group by group and each with noise of its own, the sum of clipped
+    batch releases, group by group and each with its own noise, the sum of clipped
     gradients of the constrained rates and a table of predictions; multipliers weigh the
     noisy sums. It is PF-LD with sound accounting, and F-LD for ``epsilon=inf``.
 

@@ -352,4 +352,4 @@ class FairPathClassifier(PathClassifier):
         self.decided_ = tables.decided(self.direction_, middle)
         self.changed_, self.improved_ = tables.along(self.direction_, multipliers)
         self._stand_at(self._path_of(run.plan))
-        del self._n_groups, self._n_classes  # which fitted attributes tell from here on
+        del self._n_groups, self._n_classes  # which fitted attributes store from here on

@@ -81,13 +81,13 @@ class FunctionalMechanismClassifier(SizedByGroup):
     rows_ : BoundedRows
         The map from features to rows in the unit ball, from declared figures only.
     theta_ : ndarray, shape (d,)
-        Weights of such rows, the intercept's last where there is one.
+        Weights of these rows, the intercept's last where there is one.
 
     Raises
     ------
     ValueError
         At fit: more than two classes, bounds that are missing, infinite or of a wrong
-        shape, and whatever the parameter table refuses. Nothing of a row is quoted.
+        shape, and values that the parameter table refuses. No message quotes a row.
 
     References
     ----------
@@ -173,7 +173,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
         self.group_thetas_ = None
         if each:
             self.group_thetas_ = self._solve(moments, smallest)
-            # Every cell was released unweighted, with noise of its own.
+            # Every cell was released unweighted, with its own noise.
             shares = np.asarray(cell_weights(sizes))
             parts = (moments.linear, moments.quadratic)
             moments = Moments(*(np.tensordot(shares, part, axes=1)[None] for part in parts))

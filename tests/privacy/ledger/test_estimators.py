@@ -1,4 +1,4 @@
-"""Every fit is charged before it uses rows, whoever runs it and however it ends."""
+"""Tests that every fit is charged before it uses rows, whatever runs it and however it ends."""
 
 from __future__ import annotations
 
