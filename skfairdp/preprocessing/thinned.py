@@ -57,9 +57,9 @@ def refuse_other_promises(
 ) -> None:
     """Refuse an estimator that won't train on thinned rows, or promises otherwise.
 
-        `told`: estimator, and facts about its rows, where so many records are declared. `n`: number of
-    private rows, which no message may show: an estimator that refuses it is asked again with a
-    public number, and its message is about that.
+    `told`: makes the estimator, and facts about its rows, for a declared number of records. `n`:
+    number of private rows, which no message may show: an estimator that refuses it is asked again
+    with a public number, and its message is about that.
     """
     stated, refused, said = None, False, ""
     with warnings.catch_warnings():
