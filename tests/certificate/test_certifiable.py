@@ -19,7 +19,7 @@ QUESTIONS = [name for name in vars(Certifiable) if name[0] == "_" != name[1]]
 
 
 def test_the_questions_are_those_that_are_documented():
-    assert len(QUESTIONS) == 12
+    assert len(QUESTIONS) == 11
     for name in QUESTIONS:
         described = inspect.getdoc(Certifiable) if not callable(getattr(Certifiable, name)) else (
             inspect.getdoc(getattr(Certifiable, name))
