@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,8 @@ from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters, fix
 from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.columns import checked
 from skfairdp.preprocessing.levels import Intervals, Levels, level_names
+from skfairdp.receipts import Charge, Quote, Receipt
+from skfairdp.records import Given
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,13 +82,20 @@ class AdditiveModel(GradientPredictor):
 
         return default_net().set_params(module__hidden_sizes=(), lr=self.learning_rate)
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         check_parameters(self, self._parameters)
-        X = checked(self, X, reset=True, mixed=True)
+        X = checked(self, given.X, reset=True, mixed=True)
         table = self._table(X)
         self.levels_ = levels_of(table)
-        super()._fit(self._design.rows(table), y, sensitive_features)
+        receipt = super()._fit(replace(given, X=self._design.rows(table)), charge)
         checked(self, X, reset=True, mixed=True)  # the columns, not the inputs of the net
+        return receipt
+
+    def _try_out(
+        self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
+    ) -> None:
+        if self._declares():
+            levels_of(self._table(np.zeros((2, *row_shape))))
 
     def _descend(self, run: Run) -> None:
         weights = run.prepared.flat.vector

@@ -15,6 +15,7 @@ from skfairdp.certificate import counted_claims as counted
 from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
+from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
@@ -41,6 +42,7 @@ class Evaluation:
     n_rows: int | None  # inside the claim; None where their number is private
     reasons: tuple[str, ...] = ()  # why there is not a claim
     accuracy: Accuracy | None = None
+    errors: NumberErrors | None = None
 
 
 def evaluate(

@@ -9,6 +9,7 @@ from skfairdp import assumptions
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
+from skfairdp.fairness.number_notions import NumberNotion
 from skfairdp.figures import as_given
 from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
 
@@ -18,6 +19,7 @@ class EvaluationSettings:
     """Settings of an evaluation, fixed before the rows are looked at; see `skfairdp.certify`."""
 
     notions: tuple[Notion, ...]
+    number_notions: tuple[NumberNotion, ...] = ()  # of a model that predicts numbers
     confidence_level: float = 0.95
     bound: str = "exact"
     count_epsilon: float | None = None
@@ -90,7 +92,9 @@ class EvaluationSettings:
     @property
     def claims(self) -> int:
         """Number of claims that share the error probability."""
-        return self.n_certificates * len(self.notions) * self.bounds_each
+        return (
+            self.n_certificates * (len(self.notions) + len(self.number_notions)) * self.bounds_each
+        )
 
     @property
     def level_of_one_claim(self) -> float:
@@ -116,7 +120,10 @@ def holdout_assumptions(
                 "Comparisons with true labels leave out rows whose label is not one of the model's "
                 "classes; their number is private."
             )
-        yield f"An answer that is not one of the model's classes counts as {classes[0]!r}."
+        if classes:
+            yield f"An answer that is not one of the model's classes counts as {classes[0]!r}."
+        else:
+            yield "A prediction that is not a number counts as the smallest."
         yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.count_epsilon))
         if settings.public_sizes:
             yield assumptions.PUBLIC_CELLS

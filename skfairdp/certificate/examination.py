@@ -77,6 +77,9 @@ def examine(certificate: Claims) -> Examination:
     known, n_rows = certificate.accuracy, certificate.n_rows
     if known is not None and not known.noisy and n_rows is not None and known.rows != n_rows:
         found.append((WRONG, f"n_rows is stated as {n_rows}, but accuracy counts {known.rows:g}"))
+    errors = certificate.errors
+    if errors is not None and errors.rows != n_rows:
+        found.append((WRONG, f"n_rows is stated as {n_rows}, but errors are of {errors.rows} rows"))
     found += _shared_errors(certificate.fairness)
     found += _of_neighbours(certificate.fairness)
     noisy = {count.noisy for claim in certificate.fairness for count in claim.counts}
@@ -236,7 +239,7 @@ def _of_claim(claim: FairnessGuarantee) -> Findings:
     if not _rates_of(claim):
         yield WRONG, f"{name} counts rates that are not those of its notion"
     try:
-        if claim.counts:
+        if claim.counts or _counts_in_inputs(claim):
             yield _compared(f"estimate of {name}", claim.estimate, recomputed_estimate(claim))
         elif claim.estimate is not None:
             yield MISSING, f"estimate of {name}: it stores no counts"
@@ -248,6 +251,10 @@ def _of_claim(claim: FairnessGuarantee) -> Findings:
         yield from _intervals(name, claim)
     except (ValueError, ArithmeticError, TypeError) as error:
         yield WRONG, f"{name} cannot follow from what it stores: {error}"
+
+
+def _counts_in_inputs(claim: FairnessGuarantee) -> bool:
+    return claim.derivation is not None and KINDS[claim.derivation.kind].counts_in_inputs
 
 
 def _bound_without_source(name: str, claim: FairnessGuarantee) -> Finding:
@@ -282,6 +289,11 @@ def _intervals(name: str, claim: FairnessGuarantee) -> Findings:
 
 def _of_rows(claim: FairnessGuarantee, n_rows: int | None) -> Findings:
     """Compare the number of rows with the counts, which are of all rows or of a part."""
+    if _counts_in_inputs(claim) and n_rows is not None:
+        assert claim.derivation is not None
+        found = sum(map(sum, claim.derivation.values["counts"]))
+        if found != n_rows:
+            yield WRONG, f"n_rows is stated as {n_rows}, but {claim.notion} counts {found} rows"
     counted = claim.confidence_level is not None and claim.counts
     if not counted or n_rows is None or any(count.noisy for count in claim.counts):
         return

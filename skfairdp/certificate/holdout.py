@@ -150,7 +150,7 @@ def ask_holdout(
     one of their own, the last: a rate that compares no labels counts them as well.
     """
     y, groups, n_rows = rows.y, rows.groups, len(rows)
-    predicted, how = _answers(deployed, rows, private)
+    predicted, how = answers_to(deployed, rows, private)
     classes = _classes(deployed, predicted, y, private)
     turned = positive is not None and positive == classes[0]
     classes = classes[::-1] if turned else classes  # notions compare rates of the second of two
@@ -171,7 +171,7 @@ def draws_afresh(deployed: Deployed) -> bool:
     return any(releases_rows(part) or answers_of(part)._draws_afresh for part in parts)
 
 
-def _answers(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[NDArray, str]:
+def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[NDArray, str]:
     """Answers, and how they were given: see docs/theory/certificate.md.
 
     Counts are binomial if an answer depends on its row and its own draws alone. A model that
@@ -182,7 +182,8 @@ def _answers(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[NDA
     # about the others, and would reveal the row where rows are private.
     rows = np.flatnonzero(given.groups.codes >= 0) if deployed.group_aware else everybody
     if not len(rows):
-        return np.repeat(np.asarray(deployed.final.classes_)[:1], len(everybody)), ANSWERS_ASSUMED
+        nobody = np.asarray(getattr(deployed.final, "classes_", [0.0]))[:1]
+        return np.repeat(nobody, len(everybody)), ANSWERS_ASSUMED
 
     def ask(some: NDArray[np.int64]) -> NDArray[Any]:
         if np.array_equal(some, everybody):
@@ -250,7 +251,7 @@ def check_answerable(
     deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
 ) -> None:
     """Refuse, before a charge, whatever an evaluation would refuse without reading rows."""
-    _check_columns(deployed, X)
+    check_columns(deployed, X)
     classes: list = [0, 1]  # stand for those of a model that tells them by its answers alone
     if settings.private or getattr(deployed.final, "classes_", None) is not None:
         classes = _classes(deployed, None, y, settings.private)
@@ -260,7 +261,7 @@ def check_answerable(
         notion.strata(classes, with_labels=y is not None)
 
 
-def _check_columns(deployed: Deployed, X: Any) -> None:
+def check_columns(deployed: Deployed, X: Any) -> None:
     first = deployed.stages[0][1] if deployed.stages else deployed.final
     try:
         shape = np.shape(X)

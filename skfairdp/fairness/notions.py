@@ -42,8 +42,8 @@ class Stratum:
 class Notion:
     """A fairness notion: the largest difference of certain rates between groups.
 
-    `RateConstrainedClassifier`, `LagrangianDualClassifier`, `PrivateSearchCV`, `GapMonitor`,
-    `group_gap` and `certify` take one wherever they take a name; other estimators take names
+    `RateConstrainedClassifier`, `LagrangianDualClassifier`, `PrivateSearchCV`, `group_gap`
+    and `certify` take one wherever they take a name; other estimators take names
     alone. Certificates' bounds hold for every notion that passes the checks below: each rate is
     taken among people with certain labels, which exist before any model.
 

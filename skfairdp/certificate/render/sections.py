@@ -21,6 +21,7 @@ from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.number_notions import NUMBER_NOTIONS
 from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.figures import as_given, epsilon_text, factor_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -109,14 +110,13 @@ def _key_figures(claims: Claims) -> KeyFigures:
 
 
 def _utility(claims: Claims) -> Section:
-    """Accuracy of the model, compared with one answer for everybody."""
-    known = claims.accuracy
+    """Accuracy of the model or errors of its numbers, compared with one answer for everybody."""
+    known = claims.measured
     if known is None:
         return Section("Utility", ())
+    text = group_sections.share_text if claims.errors is None else group_sections.number_text
     how = "bought: the counts carry noise" if known.noisy else "public: exact counts"
-    rows = tuple(
-        (name, *map(group_sections.share_text, figures)) for name, *figures in known.measures
-    )
+    rows = tuple((name, *map(text, figures)) for name, *figures in known.measures)
     headings = ("On the held-out rows", "Model", "One answer for everybody")
     table = Table(f"Utility ({how})", rows, headings, numbers_from=1)
     return Section("Utility", (table,), extra=True)
@@ -204,7 +204,8 @@ def _not_claimed(claims: Claims) -> Iterator[str]:
         yield from PROTECTED[privacy.protects].not_claimed
         yield from NEIGHBOURS[privacy.adjacency].not_claimed
     if fairness:
-        missing = sorted(set(NOTIONS) - {claim.notion for claim in fairness})
+        stated = {claim.notion for claim in fairness}
+        missing = sorted(set(NOTIONS if stated & set(NOTIONS) else NUMBER_NOTIONS) - stated)
         if missing:
             names = ", ".join(map(group_sections.words_of, missing))
             yield f"Other notions of fairness, which this model may violate: {names}."
