@@ -56,7 +56,7 @@ class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
 
     See Also
     --------
-    skfairdp.preprocessing.PrivateTableEncoder : Learns bins and categories under ε.
+    skfairdp.PrivateTableEncoder : Learns bins and categories under ε.
 
     Notes
     -----
@@ -107,7 +107,7 @@ class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
         return Slopes(partial(clipped_logistic, limit), largest)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Add up the intercept and what each column contributes.
+        """Add up the intercept and the contribution of each column.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
         return np.column_stack([first, second]) / (first + second)[:, None]
 
     def reason_codes(self, X: ArrayLike, n: int = 4) -> pd.DataFrame:
-        """Name what speaks most against the second class, row by row.
+        """Name the columns that contribute most to the first class, row by row.
 
         Parameters
         ----------

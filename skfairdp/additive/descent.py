@@ -105,7 +105,7 @@ class AveragedNewton:
             end = start + inputs.shape[1]
             own = np.maximum(counts[start:end], 1.0)
             own *= self._n / own.sum()
-            start, first = end, int(inputs.min())
+            start, first = end, int(inputs[0, 0])
             of_level = np.zeros((width, inputs.shape[1]))
             for resolution in inputs - first:
                 of_level[resolution, np.arange(inputs.shape[1])] = 1.0

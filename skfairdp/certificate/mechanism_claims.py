@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
 from skfairdp.certificate.unwrap import Deployed, charges_privacy
-from skfairdp.fairness.derivation import TRAINING
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion
+from skfairdp.fairness.scopes import TRAINING
 from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
@@ -40,7 +40,7 @@ def claims_of_mechanism(
 
 
 def _chosen_from_several(final: object) -> bool:
-    """Whether a model, taken out of a search of skfairdp, states what the whole search spent."""
+    """Whether a model, taken out of a search of skfairdp, states the cost of the whole search."""
     stated, plan = getattr(final, "privacy_", None), getattr(final, "plan_", None)
     if not isinstance(stated, PrivacyGuarantee) or not isinstance(plan, Plan):
         return False

@@ -210,7 +210,7 @@ def test_budgets_that_cannot_be_kept_are_refused(steps, options, match) -> None:
         ({"y": pd.Series(Y)[::-1]}, "'X' and 'y' hold the same labels"),
         (
             {"sensitive_features": ["a", "b"] * (N // 2), "person_ids": np.arange(N) // 2},
-            "rows of different groups.*group of their own",
+            "rows of different groups.*their own group",
         ),
     ],
 )
