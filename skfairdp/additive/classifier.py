@@ -51,8 +51,9 @@ class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
     levels_ : tuple of (str, Intervals or Categories)
         Name and levels of each column.
     shape_functions_ : dict from str to DataFrame
-        For each column its levels and what each contributes to the score. Contributions of a column are centred: their mean over its levels, a missing
-        value included, is 0. (A mean over rows would have to be bought.)
+        For each column its levels and what each contributes to the score. Contributions of a column
+        are centred: their mean over its levels, a missing value included, is 0. (A mean over rows
+        would have to be bought.)
 
     See Also
     --------
