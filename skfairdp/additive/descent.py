@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
-from torch import Tensor, nn
 
 from skfairdp.additive.design import NORM, Design
 
@@ -55,19 +53,6 @@ def clipped_logistic(limit: float, mean: float, variance: float) -> tuple[float,
     curvature = chance * (1.0 - chance) * unclipped
     square = (1.0 - positive) * up**2 + positive * down**2
     return float(_SHARES @ curvature), float(_SHARES @ square)
-
-
-class FinestLevels(nn.Module):
-    """Entries of the finest level of each column, scaled so that every row has the norm 1."""
-
-    def __init__(self, design: Design) -> None:
-        super().__init__()
-        self.register_buffer("_inputs", torch.from_numpy(design.finest))
-        self._scale = 1.0 / (design.value * len(design.levels) ** 0.5)
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Return the entries, shape (B, number of finest levels)."""
-        return X.index_select(-1, self._inputs) * self._scale  # type: ignore[arg-type]
 
 
 class AveragedNewton:
@@ -120,17 +105,16 @@ class AveragedNewton:
         self._curvature, self._slope_square = slopes.largest, 0.0
         self._ridge, self._factors = np.empty(0), list[tuple[Floats, bool]]()
 
-    def move(self, gradient: Tensor) -> Tensor:
+    def move(self, gradient: Floats) -> Floats:
         """Take in a released mean gradient (p,), and return by how much the weights fall."""
         share = _LATE / (self._steps + _LATE)
         self._mean_weights += share * (self.weights - self._mean_weights)
-        released = self._n * gradient.double().cpu().numpy()
-        self._mean_gradient += share * (released - self._mean_gradient)
+        self._mean_gradient += share * (self._n * gradient - self._mean_gradient)
         self._squares = (1.0 - share) ** 2 * self._squares + share**2
         self._steps += 1
         self._shrink()
         before, self.weights = self.weights, self._minimum()
-        return torch.from_numpy(before - self.weights).to(gradient.device)
+        return before - self.weights
 
     def _shrink(self) -> None:
         """Estimate curvature and variances of blocks, and set the ridge."""

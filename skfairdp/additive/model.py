@@ -117,29 +117,34 @@ class AdditiveModel(GradientPredictor):
         )
 
     def _descend(self, run: Run) -> None:
-        from skfairdp.additive.descent import AveragedNewton, FinestLevels
+        from skfairdp.additive.descent import AveragedNewton
+        from skfairdp.engine.modules import SomeInputs
         from skfairdp.engine.release import Statistic
         from skfairdp.engine.training import run_segment
 
         levels, steps = run.plan.segments
         design, (block,) = self._design, steps.blocks
         n_rows = steps.expected_sizes[0] / steps.rates[0]
-        statistic = Statistic(len(design.finest), lambda output, *targets: output)
-        counts = run.release.statistic(levels, statistic, FinestLevels(design)).cpu().numpy()
+        finest, root = design.finest.tolist(), math.sqrt(len(design.levels))
+        entries = SomeInputs(finest, 1.0 / (design.value * root))  # of a row: a vector of norm 1
+        statistic = Statistic(len(finest), lambda output, *targets: output)
+        counts = run.release.statistic(levels, statistic, entries).cpu().numpy()
         run.progress.advance()
         run.prepared.flat.vector.data.zero_()
         newton = AveragedNewton(
             design,
-            counts * math.sqrt(len(design.levels)),
+            counts * root,
             n_rows=round(n_rows),
             noise_variance=(n_rows * block.noise_std) ** 2,
             slopes=self._slopes(),
             prior=self._prior,
         )
+
+        def moved(gradient: Any) -> Any:
+            return gradient.new_tensor(newton.move(gradient.cpu().numpy()))
+
         optimizer = run.prepared.plain_sgd(1.0)
-        run_segment(
-            steps, run.release, optimizer, progress=run.progress, adjust_gradient=newton.move
-        )
+        run_segment(steps, run.release, optimizer, progress=run.progress, adjust_gradient=moved)
 
     def _slopes(self) -> Slopes:
         """Say how the clipped loss bends."""

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy.special import expit
 
 from skfairdp import DPAdditiveClassifier
 from skfairdp.additive import descent
-from skfairdp.additive.descent import AveragedNewton, FinestLevels, Slopes, clipped_logistic
+from skfairdp.additive.descent import AveragedNewton, Slopes, clipped_logistic
 from skfairdp.additive.design import Design
+from skfairdp.engine.modules import SomeInputs
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.preprocessing.levels import Categories, Intervals
 
@@ -48,7 +48,7 @@ def test_a_step_solves_the_equations_of_all_columns_together() -> None:
     X = rows(4000)
     model = newton(X)
     released = np.random.default_rng(1).normal(size=DESIGN.width + 1)
-    moved = model.move(torch.from_numpy(released / len(X))).numpy()
+    moved = model.move(released / len(X))
     inputs = np.column_stack([X, np.ones(len(X))])
     means, dense = inputs.mean(axis=0), np.zeros((DESIGN.width + 1,) * 2)
     for where, _ in model._columns:  # what columns would be if they were independent
@@ -65,7 +65,7 @@ def test_without_noise_it_reaches_the_minimum_that_its_ridge_has() -> None:
     model = newton(X, bend=1.0)
     for _ in range(200):
         gradient = inputs.T @ (inputs @ model.weights - target)
-        model.move(torch.from_numpy(gradient / len(X)))
+        model.move(gradient / len(X))
     slope = inputs.T @ (inputs @ model.weights - target) + model._ridge * model.weights
     assert np.abs(slope).max() < 1e-3 * np.abs(inputs.T @ target).max()
 
@@ -80,7 +80,7 @@ def test_more_noise_shrinks_more_and_a_block_with_signal_less_than_one_without()
         for _ in range(30):
             gradient = inputs.T @ (inputs @ model.weights - target)
             gradient += rng.normal(0.0, std, len(gradient))
-            model.move(torch.from_numpy(gradient / len(X)))
+            model.move(gradient / len(X))
         ridges.append(model._ridge[:-1])
     assert np.median(ridges[1]) > np.median(ridges[0])
     signal, none = (DESIGN.block_of_inputs == block for block in (2, 0))
@@ -123,8 +123,8 @@ def counts_of(monkeypatch: pytest.MonkeyPatch, X: pd.DataFrame, **options: objec
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_a_record_moves_the_counts_of_levels_by_their_norm_at_most(monkeypatch, scale) -> None:
     """Without noise; entries of twice the size are clipped to the same norm."""
-    forward = FinestLevels.forward
-    monkeypatch.setattr(FinestLevels, "forward", lambda self, X: scale * forward(self, X))
+    forward = SomeInputs.forward
+    monkeypatch.setattr(SomeInputs, "forward", lambda self, X: scale * forward(self, X))
     X = pd.DataFrame(np.random.default_rng(4).uniform(size=(400, 3)))
     with pytest.warns(Warning, match="nothing is protected"):
         all_rows, fewer = (counts_of(monkeypatch, X[:n], epsilon=math.inf) for n in (400, 399))
@@ -135,9 +135,9 @@ def test_a_record_moves_the_counts_of_levels_by_their_norm_at_most(monkeypatch, 
 def test_a_norm_that_is_not_planned_would_be_seen(monkeypatch) -> None:
     """The broken twin of the test above: clipping at twice the norm that is charged."""
     limit = NoisyRelease._limit
-    forward = FinestLevels.forward
+    forward = SomeInputs.forward
     monkeypatch.setattr(NoisyRelease, "_limit", lambda *args: 2.0 * limit(*args))
-    monkeypatch.setattr(FinestLevels, "forward", lambda self, X: 2.0 * forward(self, X))
+    monkeypatch.setattr(SomeInputs, "forward", lambda self, X: 2.0 * forward(self, X))
     X = pd.DataFrame(np.random.default_rng(4).uniform(size=(400, 3)))
     with pytest.warns(Warning, match="nothing is protected"):
         all_rows, fewer = (counts_of(monkeypatch, X[:n], epsilon=math.inf) for n in (400, 399))
