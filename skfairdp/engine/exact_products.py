@@ -2,7 +2,7 @@
 
 A processor adds the terms of a product in an order of its own choosing: by the place of a row
 in its block, by the alignment of memory, by how many rows there are. Where sums are rounded,
-the last bits of a row's result then depend on the rows beside it, and at the kink of a ReLU a
+the last bits of a row's result then depend on the other rows, and at the kink of a ReLU a
 last bit switches a unit on. Here nothing is left to round: each row of the left matrix and each
 column of the right one is first rounded to a grid so coarse that all products and all their
 sums are float64 numbers. Whatever the order of the additions, the result is the same.
@@ -40,7 +40,7 @@ _SMALLEST, _LARGEST = 2.0**-400, 2.0**400
 
 
 def bits_for(terms: int) -> int:
-    """Return how many bits entries may have so that sums of so many products are exact."""
+    """Return the bits that entries may have so that a sum of `terms` products is exact."""
     return (53 - max(0, math.ceil(math.log2(max(terms, 1))))) // 2
 
 
@@ -148,7 +148,7 @@ def exactly() -> Iterator[None]:
 
 
 def is_on(kind: type[DispatchMode]) -> bool:
-    """Tell whether a mode of some kind is on this thread's stack."""
+    """Return whether a mode of some kind is on this thread's stack."""
     return any(isinstance(mode, kind) for mode in _get_current_dispatch_mode_stack())
 
 
@@ -169,7 +169,7 @@ def _vector(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _convolution(rows: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
-    """A convolution: what is added up for an output are entries of one row, and one kernel."""
+    """A convolution: each output sums products of entries of one row and one kernel."""
     transposed, groups = how[3], how[5]
     if transposed:  # as torch computes it: a rehearsal finds where places matter
         as_torch: Tensor = torch.ops.aten.convolution(rows, weight, bias, *how)

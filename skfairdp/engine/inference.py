@@ -32,13 +32,13 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
 def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = False) -> np.ndarray:
     """Ask for rows in blocks of a fixed number, the last one filled up with zeros.
 
-    The answer for a row is then the same, to the last bit, whatever the rows beside it: products
+    The answer for a row is then the same, to the last bit, whatever the other rows: products
     are exact, and where this processor still answers made-up rows by their place in a block,
     each row is asked by itself. `certain`: whether `answer`, of a block of each table, is known to
     be made of products and functions of single entries alone, so that no made-up rows are tried.
     """
     n = len(tables[0])
-    # Without rows a block of zeros tells the shape of an answer.
+    # Without rows, a block of zeros gives the shape of an answer.
     some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
     filled = [fill(table, DEFAULT_ROWS) for table in some]
     with exactly():
@@ -46,7 +46,7 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = Fa
             cuts = blocks(len(filled[0]), DEFAULT_ROWS)
             parts = [answer(*(table[part] for table in filled)) for part in cuts]
         else:
-            # Beside a row of zeros, for a module that squeezes its output.
+            # With a row of zeros, for a module that squeezes its output.
             rows = range(max(n, 1))
             each = ([fill(table[i : i + 1], 2) for table in filled] for i in rows)
             parts = [answer(*pair)[:1] for pair in each]
@@ -54,7 +54,7 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = Fa
 
 
 def _alike_everywhere(answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int) -> bool:
-    """Whether made-up rows get the same answers, to the last bit, elsewhere and beside others."""
+    """Whether made-up rows get the same answers, to the last bit, in other batches and places."""
     rng = np.random.default_rng(0)
 
     def asked(block: list[Tensor], shift: int) -> Tensor:
@@ -78,7 +78,7 @@ def _alike_everywhere(answer: Callable[..., Tensor], tables: Sequence[Tensor], r
 def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:
     """Compute outputs as at prediction, each row, of at least one, by itself.
 
-    Whatever the module does, a row's output depends on that row alone, and nothing of
+    Whatever the module does, a row's output depends on that row alone, and no part of
     the rows stays on the module: sums over private rows may be formed of it. `rows`: of a block,
     a public number, see :mod:`skfairdp.engine.row_blocks`.
     """
@@ -108,7 +108,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 def features_and_output(
     module: nn.Module, head: nn.Linear, X: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute what enters a linear head, a layer of the module, and the module's outputs."""
+    """Compute the inputs of a linear head, a layer of the module, and the module's outputs."""
     caught: dict[str, Tensor] = {}
 
     def both(part: Tensor) -> Tensor:
@@ -127,7 +127,7 @@ def features_and_output(
 
 
 def link_of(criterion: nn.Module, *, of_numbers: bool = False) -> str:
-    """Tell what outputs of a module trained with a criterion are.
+    """Return the kind of outputs of a module trained with a criterion.
 
     What `probabilities` takes; "number" for one scaled number a row, where `of_numbers`.
     """

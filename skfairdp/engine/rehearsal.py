@@ -1,4 +1,4 @@
-"""A rehearsal on made-up rows, before anything is charged or a private row is seen."""
+"""Rehearsal on made-up rows, before anything is charged or a private row is used."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def rehearse(
 def _rehearse_blocks(
     clipper: Clipper, rows: Tensor, targets: tuple[Tensor, ...], sizes: set[int], probes: int
 ) -> None:
-    """Compare blocks of each size by themselves, and what few rows give in all of them."""
+    """Compare the gradients of a few rows in blocks of each size."""
     serving, of_sizes, largest = clipper.serving(rows), [], max(sizes)
     for size in sorted(sizes):
         size = 2 if serving.one_by_one else size
@@ -91,9 +91,9 @@ def _rehearse_blocks(
         block = _Block(clipper, size, block.targets, probes, largest)
         if not block.apart(seen[0], block.observed(seen[0])):
             raise ValueError(
-                "The module gives another gradient for a row when it is asked again, or beside "
-                "other rows. Let it keep nothing from one call to the next, and process every row "
-                "by itself."
+                "The module gives another gradient for a row when it is asked again, or together "
+                "with other rows. Let it keep nothing from one call to the next, and process every "
+                "row by itself."
             )
 
 
@@ -106,7 +106,7 @@ def _zeros(
 
 @dataclass(frozen=True)
 class _Block:
-    """A clipper that is shown made-up rows in blocks of one size."""
+    """A clipper on made-up rows in blocks of one size."""
 
     clipper: Clipper
     size: int
@@ -115,7 +115,7 @@ class _Block:
     largest: int  # Rows of the largest block
 
     def first_that_runs(self, like: Tensor) -> tuple[Tensor, list[Tensor]] | None:
-        """Rows that the module takes, and what comes of them; None if it takes but zeros.
+        """Rows that the module takes, with their results; None if it takes zeros only.
 
         The first rows of a smaller block are those of a larger one.
         """
@@ -131,7 +131,7 @@ class _Block:
         return None
 
     def observed(self, rows: Tensor, order: Tensor | None = None) -> list[Tensor]:
-        """Gradients of a few rows; outputs, norms, factors of all, in the order that they had."""
+        """Gradients of a few rows; outputs, norms and factors of all, in their original order."""
         order = torch.arange(len(rows)) if order is None else order
         probed, back = order < self.probes, order.argsort()
         left, pieces = probed.to(rows.device), []

@@ -21,7 +21,7 @@ DEFAULT_ROWS = 256
 PERSON_BLOCKS = tuple(32 * k for k in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32))
 """Rows of the blocks of a batch of persons, whose expected number of rows is not public."""
 
-# Operands of a block of about so many rows stay in the cache.
+# Number of rows of a block whose operands stay in the cache.
 _CACHED_ROWS = 1024
 # Full vectors of all processors: what is left over at a vector's end is computed otherwise.
 _STEP = 32
@@ -33,7 +33,7 @@ _WORTH_WAKING = 1 << 25
 def block_rows(expected: float, certain: int = 0) -> int:
     """Choose the number of rows of a block, from public numbers.
 
-    `expected`: expected number of rows in a batch. `certain`: rows that are there besides.
+    `expected`: expected number of rows in a batch. `certain`: further rows of every batch.
     Result: a multiple of 32. One block holds a batch of up to about a thousand rows that is not
     two standard deviations above its expected size.
 
@@ -80,7 +80,7 @@ def rows_for(most: int, rows: int) -> int:
 
 
 def person_block(rows: int, largest: int) -> int:
-    """Rows of the block that takes so many: the next of a few sizes, `largest` at most."""
+    """Size of the block for a number of rows: the next of a few sizes, at most `largest`."""
     return min([size for size in PERSON_BLOCKS if size >= rows] + [largest])
 
 
@@ -111,7 +111,7 @@ class PairwiseSum:
     Added one after the other, the first of n terms would be rounded n times; in pairs, and
     pairs of pairs, ``2 log2(n)`` times at most.
 
-    `in_turn`: so many terms are added one after the other before pairs are formed: for terms that
+    `in_turn`: number of terms that are added one by one before pairs are formed: for terms that
     are large, and of few rows each.
     """
 

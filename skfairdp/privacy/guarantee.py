@@ -1,4 +1,4 @@
-"""The privacy half of a certificate: one statement, its relation and its conditions."""
+"""Privacy guarantee: one statement with its neighbouring relation and its assumptions."""
 
 from __future__ import annotations
 

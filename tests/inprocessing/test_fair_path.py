@@ -385,7 +385,7 @@ def test_standard_errors_are_those_of_the_noise(notion: str) -> None:
 def test_a_row_flips_once_at_most(multipliers: np.ndarray) -> None:
     rng = np.random.default_rng(0)
     scores = np.round(rng.normal(size=(300, 2)), 1)  # zeros and ties among them
-    lines = Envelopes.of(*(np.column_stack([np.zeros(300), part]) for part in scores.T))
+    lines = Envelopes(*(np.column_stack([np.zeros(300), part]) for part in scores.T))
     found = lines.changes(multipliers)
     table = np.array([scores[:, 0] - m * scores[:, 1] > 0.0 for m in multipliers]).T
     assert np.array_equal(table, np.array([lines.answers(m) == 1 for m in multipliers]).T)

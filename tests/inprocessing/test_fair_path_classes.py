@@ -22,6 +22,7 @@ from skfairdp.inprocessing.fair_path.path import AROUND_ONE, MULTIPLIERS, around
 from skfairdp.inprocessing.fair_path.scores import ScoresObjective, lines
 from skfairdp.inprocessing.fair_path.tables import planned
 from skfairdp.model_selection import fit_within, specify
+from skfairdp.privacy.ledger.entry import charges
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
 from skfairdp.privacy.noise import NoiseSource
 from tests.inprocessing.redrawn import Redrawn, released_path, without_noise
@@ -86,7 +87,7 @@ def test_the_best_classifier_is_on_the_envelope(notion, n_classes, n_groups, awa
     h = found.x.reshape(n_points, n_classes)
     worse = adjusted < adjusted.max(axis=1, keepdims=True) - 1e-7
     assert np.abs(h[worse]).max() < 1e-9
-    answers = Envelopes.of(gains, s).answers(1.0)
+    answers = Envelopes(gains, s).answers(1.0)
     alone = (~worse).sum(axis=1) == 1
     # Draws are for ties, and there are no more of them than multipliers.
     assert (h.max(axis=1) < 1.0 - 1e-9).sum() <= (prices > 1e-9).sum()
@@ -104,8 +105,10 @@ def test_answers_change_less_often_than_there_are_answers(n_answers, multipliers
     fine = rng.normal(size=(2, 300, n_answers)) * 10.0 ** rng.integers(-9, 9, size=(300, 1))
     near = rough + 1e-16 * rng.integers(-3, 4, size=rough.shape)  # rounding decides
     for gains, costs in (rough, fine, near):
-        envelopes = Envelopes.of(gains, costs)
+        envelopes = Envelopes(gains, costs)
         table = np.array([envelopes.answers(m) for m in multipliers]).T
+        walked = np.array([envelopes._last_passed(m) for m in multipliers]).T
+        assert np.array_equal(table, walked)
         best = np.array([gains - m * costs for m in multipliers]).transpose(1, 0, 2)
         taken = np.take_along_axis(best, table[..., None], axis=2)[..., 0]
         scale = np.abs(gains).max(axis=1)[:, None] + np.abs(multipliers) * np.abs(costs).max(
@@ -256,7 +259,7 @@ def test_all_tolerances_of_several_classes_are_one_release(tmp_path) -> None:
     assert claim.estimate == pytest.approx((shares["a"] - shares["b"]).abs().max())
     assert claim.estimate < claim.bound < 1.0
     assert proofs[0.3].verify(model.at(0.3))
-    assert len(ledger.entries()) == 1
+    assert len(charges(ledger.entries())) == 1
 
 
 @pytest.mark.parametrize(

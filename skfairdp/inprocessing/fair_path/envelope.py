@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from skfairdp.inprocessing.rates.constraints import Floats
 
 Codes = NDArray[np.int64]
+
+# Far above what rounding moves a comparison of terms by, in units of their size.
+_NEAR = 1e-9
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Changes:
     entered: Codes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Envelopes:
     """Upper envelopes of the lines ``gain - multiplier * cost``, one for each row.
 
@@ -36,18 +40,19 @@ class Envelopes:
     the multiplier, and whether a row has passed from one answer of it to the next is a comparison
     of two rounded numbers that is monotone in the multiplier.
 
-    `gains`, `costs` (n, n_answers): of each row. `order` (n, n_answers): its answers, as they come
-    with rising multiplier; negative where there are no more.
+    `gains`, `costs` (n, n_answers): of each row.
     """
 
     gains: Floats
     costs: Floats
-    order: Codes
 
-    @classmethod
-    def of(cls, gains: Floats, costs: Floats) -> Envelopes:
-        """Find the answers that are best somewhere, by walking from crossing to crossing."""
-        rows = np.arange(len(gains))
+    @cached_property
+    def order(self) -> Codes:
+        """Answers of each row, as they come with rising multiplier; then -1.
+
+        A walk from crossing to crossing, shape (n, at most n_answers).
+        """
+        gains, costs, rows = self.gains, self.costs, np.arange(len(self.gains))
         steepest = costs == costs.max(axis=1, keepdims=True)
         current = np.where(steepest, gains, -np.inf).argmax(axis=1)
         order = [current]
@@ -65,10 +70,23 @@ class Envelopes:
                 break
             order.append(np.where(ends, -1, following))
             current = np.where(ends, current, following)
-        return cls(gains, costs, np.stack(order, axis=1))
+        return np.stack(order, axis=1)
 
     def answers(self, multiplier: float) -> Codes:
         """Best answers of the rows at a multiplier."""
+        terms = self.gains - multiplier * self.costs
+        best = terms.argmax(axis=1)
+        rows = np.arange(len(terms))
+        largest = terms[rows, best]
+        terms[rows, best] = -np.inf
+        size = np.abs(self.gains).max(axis=1) + abs(multiplier) * np.abs(self.costs).max(axis=1)
+        # Where no other one is near, rounding decides nothing, and the order says the same.
+        near = ~(largest - terms.max(axis=1) > _NEAR * size)
+        if near.any():
+            best[near] = Envelopes(self.gains[near], self.costs[near])._last_passed(multiplier)
+        return best
+
+    def _last_passed(self, multiplier: float) -> Codes:
         position = np.zeros(len(self.order), dtype=np.int64)
         going = np.ones(len(self.order), dtype=bool)
         for step in range(self.order.shape[1] - 1):

@@ -105,7 +105,7 @@ class PathClassifier(GradientClassifier):
             )
 
     def at(self, tolerance: float) -> Self:
-        """Stand at another tolerance.
+        """Choose the point for another tolerance.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class PathClassifier(GradientClassifier):
         if self._is_binary:
             answers = (self.decision_function(X) > 0.0).astype(np.int64)
         else:
-            answers = Envelopes.of(*np.hsplit(self._scores(X), 2)).answers(self.multiplier_)
+            answers = Envelopes(*np.hsplit(self._scores(X), 2)).answers(self.multiplier_)
         return self.classes_[answers]
 
     @in_chunks

@@ -95,7 +95,7 @@ def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> li
 class Tables:
     """Releases the tables of one fit, by the segments of its plan.
 
-    `release`: the door to the rows. `chances`: what the trained net says. `rates`: what is
+    `release`: noisy releases over the rows. `chances`: what the trained net says. `rates`: what is
     compared. `notion`: its name. `n_groups`: at least 2. `public`: the rows where features and
     labels are public. All groups together then are too, and noise is on their differences alone.
     """
@@ -133,7 +133,7 @@ class Tables:
         return self._count(name, self._without_costs)
 
     def decided(self, direction: Floats, middle: float) -> Floats:
-        """Release the same at a multiplier of a direction, with noise of its own."""
+        """Release the same at a multiplier of a direction, with its own noise."""
         name = "decisions" if self.public is None else "adjusted decisions"
         return self._count(name, direction, middle)
 
@@ -174,7 +174,7 @@ class Tables:
     def start(self, direction: Floats, first: Floats) -> float:
         """Find the multiplier of the smallest gap, apart from the tables that say how far to walk.
 
-        It is read off a coarse path of its own; where features and labels are public, off what
+        It is read off its own coarse path; where features and labels are public, off what
         the scores expect.
 
         `first`: as `first` released it.
@@ -206,9 +206,7 @@ class Tables:
 
         def changed(outputs: Floats) -> Changes:
             if not found or found[0][0] is not outputs:  # of another part of the rows
-                found[:] = [
-                    (outputs, Envelopes.of(*lines(direction, outputs)).changes(multipliers))
-                ]
+                found[:] = [(outputs, Envelopes(*lines(direction, outputs)).changes(multipliers))]
             return found[0][1]
 
         def signed(changes: Changes, histogram: Callable[[Codes, Codes], Codes]) -> Signed:
@@ -255,7 +253,7 @@ class Tables:
         n_answers = self.rates.n_answers
 
         def entries(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
-            answers = Envelopes.of(*lines(direction, outputs)).answers(multiplier)
+            answers = Envelopes(*lines(direction, outputs)).answers(multiplier)
             return (labels * n_answers + answers) * self.n_groups + groups, np.ones_like(labels)
 
         shape = self._n_labels, n_answers, self.n_groups, 1
@@ -300,7 +298,7 @@ class Tables:
         own /= np.maximum(own.sum(axis=0), np.finfo(float).tiny)
 
         def answers(costs: Floats) -> Codes:
-            return Envelopes.of(*lines(costs, outputs)).answers(1.0)
+            return Envelopes(*lines(costs, outputs)).answers(1.0)
 
         def at(costs: Floats) -> Floats:
             cells = labels * shape[2] + answers(costs)
@@ -313,5 +311,5 @@ class Tables:
 
 
 def planned(plan: Plan) -> Mapping[str, Segment]:
-    """Segments of a plan by the name of what they release."""
+    """Segments of a plan by the name of their release."""
     return {s.blocks[0].name: s for s in plan.segments if s.blocks}
