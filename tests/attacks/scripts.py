@@ -123,11 +123,8 @@ RECORDS: dict[str, Record] = {
         never_prints=r"(additive|thinning|encoder)[\w ]*\n\s+0 \(\('(DP|Private)",
     ),
     "k_dist4": Record(prints="PrivateSearchCV is fitted by one process alone"),
-    # Its processes are refused, and it waits for them in vain; a shuffled copy is a shuffled copy.
-    "k_dist5": Record(
-        needs="processes that hold the same rows, which are refused",
-        now="tests/engine/test_overlap.py",
-    ),
+    # Both processes are refused, and it waits for their answers.
+    "k_dist5": Record(stops="Two processes of this fit hold the same rows"),
     "k_enc1": Record(
         prints="again rows released differently: 0",
         never_prints=r"(?:again|permuted|by one.*|frame|object|pickle) rows .*differently: [1-9]",
