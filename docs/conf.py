@@ -42,7 +42,7 @@ exclude_patterns = [
     "_build",
     *(f"auto_examples/{d}*.{k}" for d in ("", "**/") for k in ("ipynb", "py")),
 ]
-nitpicky = False
+nitpicky = True
 
 # -- text --------------------------------------------------------------------------------
 
@@ -63,7 +63,7 @@ autosummary_imported_members = True
 autosummary_ignore_module_all = False
 # Each object has one page: where it is offered first.
 autosummary_context = {"front": skfairdp.__all__}
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -116,10 +116,19 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
+# Where the versions of these pages lie in folders beside one another, readers choose from them.
+_SITE = os.environ.get("SKFAIRDP_DOCS_SITE")  # such as https://example.org/skfairdp
+if _SITE:
+    html_theme_options["switcher"] = {
+        "json_url": f"{_SITE}/stable/_static/versions.json",
+        "version_match": os.environ.get("SKFAIRDP_DOCS_VERSION", version),
+    }
+    html_theme_options["check_switcher"] = False
+    html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher", "navbar-icon-links"]
 # Pages without pages below them have nothing to list beside them.
 _ALONE = (
     "index", "start", "guide", "guides/*", "catalogue", "troubleshooting", "scale", "glossary",
-    "contributing", "changelog",
+    "contributing", "changelog", "governance", "releasing", "roadmap",
 )  # fmt: skip
 html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 

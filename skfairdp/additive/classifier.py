@@ -51,7 +51,7 @@ class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
 
     See Also
     --------
-    skfairdp.preprocessing.PrivateTableEncoder : Learns bins and categories under ε.
+    skfairdp.PrivateTableEncoder : Learns bins and categories under ε.
 
     Notes
     -----

@@ -40,7 +40,7 @@ class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
     See Also
     --------
     DPAdditiveClassifier : The same for two classes.
-    skfairdp.preprocessing.PrivateTableEncoder : Learns bins and categories under ε.
+    skfairdp.PrivateTableEncoder : Learns bins and categories under ε.
 
     Notes
     -----

@@ -11,9 +11,9 @@ from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
 from skfairdp.certificate.json_document import FORMAT, checked_document, version_of
 from skfairdp.certificate.sentence import certificate_sentence
-from skfairdp.fairness.derivation import DEPLOYED, SCOPES
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import DEPLOYED, SCOPES
 from skfairdp.parameters import NONE, Number, check_arguments
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 

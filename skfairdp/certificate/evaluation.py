@@ -21,10 +21,11 @@ from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
-from skfairdp.fairness.derivation import AVERAGED, DOWNSTREAM_LIKE, OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.notions import Stratum
+from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
 from skfairdp.figures import as_given, rounded_down, rounded_up
 from skfairdp.labels import count_rows
 from skfairdp.privacy.noise import NoiseSource
@@ -94,10 +95,8 @@ def _averages(
             given |= {"distances": own.distances, "n_draws": own.n_draws}
             claimed = {
                 "bound": own_models_bound(**given, error=1.0 - settings.level_of_one_claim),
-                "scope": AVERAGED,
-                "method": "smoothing: every group's own model, and its distance to the common one",
             }
-            claims.append(basis.claim(notion, OWN_MODELS, claimed, **given))
+            claims.append(basis.claim(notion, AVERAGED, OWN_MODELS, claimed, **given))
     return claims
 
 
@@ -142,14 +141,12 @@ def _downstream_claims(
         bound = total_variation_bound(counts, confidence_level=settings.level_of_one_claim)
         claimed = {
             "bound": attenuation * bound,
-            "scope": DOWNSTREAM_LIKE,
-            "method": "total variation of one code, by an exact test of each event",
             "estimate": attenuation * total_variation(counts),
             "counts": counted.cell_counts(strata, basis.labels, hits, hits + misses),
             "assumptions": (*basis.rests_on, assumptions.ONE_CODE.format(hidden=rounded_up(bound))),
         }
         inputs = {"attenuation": attenuation, "n_codes": n_codes}
-        found.append(basis.claim(notion, TOTAL_VARIATION, claimed, **inputs))
+        found.append(basis.claim(notion, DOWNSTREAM_LIKE, TOTAL_VARIATION, claimed, **inputs))
     return found
 
 

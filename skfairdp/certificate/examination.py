@@ -7,27 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from skfairdp.certificate.claims import Claims
-from skfairdp.certificate.counted_claims import KIND_OF_METHOD
 from skfairdp.certificate.facts import PUBLIC, Fact, known_facts
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.mechanism_claims import claims_of_mechanism
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
-from skfairdp.fairness.derivation import (
-    AVERAGED,
-    DEPLOYED,
-    EXACT,
-    FROM_ROWS,
-    NOISY_COUNTS,
-    SCOPES,
-    Derivation,
-)
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
+from skfairdp.fairness.kinds import KINDS, BoundKind
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.recomputing import (
     recomputed_bound,
     recomputed_estimate,
     recomputed_intervals,
 )
+from skfairdp.fairness.scopes import AVERAGED, DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -249,7 +242,7 @@ def _of_claim(claim: FairnessGuarantee) -> Findings:
         if claim.derivation is None:
             yield _bound_without_source(name, claim)
         else:
-            share = _SEARCHED if claim.derivation.kind in (EXACT, NOISY_COUNTS) else 0.0
+            share = _SEARCHED if KINDS[claim.derivation.kind].searched else 0.0
             yield _compared(f"bound on {name}", claim.bound, recomputed_bound(claim), share)
         yield from _intervals(name, claim)
     except (ValueError, ArithmeticError, TypeError) as error:
@@ -258,7 +251,7 @@ def _of_claim(claim: FairnessGuarantee) -> Findings:
 
 def _bound_without_source(name: str, claim: FairnessGuarantee) -> Finding:
     # Certificates of earlier versions say only this much of where a bound came from.
-    kind = KIND_OF_METHOD.get(claim.method)
+    kind = next((n for n, kind in KINDS.items() if _shows_by_counts(kind, claim)), None)
     if claim.counts and kind is not None and claim.confidence_level is not None:
         # Whatever else shared the error probability, it can only have widened the bound.
         least = recomputed_bound(claim, Derivation.of(kind, claims=1))
@@ -268,13 +261,19 @@ def _bound_without_source(name: str, claim: FairnessGuarantee) -> Finding:
     return MISSING, f"bound on {name}: the file does not say what it follows from"
 
 
+def _shows_by_counts(kind: BoundKind, claim: FairnessGuarantee) -> bool:
+    """Whether a claim names this kind's method, and stores all that its bound follows from."""
+    return kind.inputs == ("claims",) and claim.method in kind.methods.values()
+
+
 def _intervals(name: str, claim: FairnessGuarantee) -> Findings:
     if all(count.low is None for count in claim.counts):
         return
-    if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
+    found = recomputed_intervals(claim, LEVEL)
+    if found is None:
         yield MISSING, f"intervals of {name}: the file does not say what they follow from"
         return
-    for count, low, high in zip(claim.counts, *recomputed_intervals(claim, LEVEL), strict=True):
+    for count, low, high in zip(claim.counts, *found, strict=True):
         where = f"interval of {group_text(count.group)} in {name}"
         yield _compared(f"lower end of the {where}", count.low, float(low))
         yield _compared(f"upper end of the {where}", count.high, float(high))
@@ -341,7 +340,7 @@ def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]
     # Noisy counts of records cannot cost more than all that was spent on one.
     for claim in fairness if privacy.protects in ("record", "person") else ():
         how = claim.derivation
-        price = how.values["epsilon"] if how is not None and how.kind == NOISY_COUNTS else 0.0
+        price = how.values["epsilon"] if how is not None and KINDS[how.kind].spends else 0.0
         if price > privacy.epsilon * (1.0 + EPSILON_TOLERANCE):
             counts = f"the counts of {claim.notion} alone cost {_shown(price)}"
             yield WRONG, f"epsilon is stated as {_shown(privacy.epsilon)}, but {counts}"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
 from skfairdp.certificate.unwrap import Deployed, charges_privacy
-from skfairdp.fairness.derivation import TRAINING
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion
+from skfairdp.fairness.scopes import TRAINING
 from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan

@@ -17,9 +17,9 @@ from skfairdp.certificate.render.record_sections import check_watch
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_bytes, read_rows, read_text, write_whole
 from skfairdp.exceptions import MonitorError
-from skfairdp.fairness.derivation import DEPLOYED
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import DEPLOYED
 
 
 def monitor(arguments: argparse.Namespace) -> int:

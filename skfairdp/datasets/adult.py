@@ -52,9 +52,11 @@ def fetch_adult(
         sensitive_features : Series or DataFrame
             Text labels.
         bounds : dict of str to (low, high)
-            Declared bounds of the numeric columns of `data`, for :class:`PublicScaler`.
+            Declared bounds of the numeric columns of `data`, for
+            :class:`~skfairdp.preprocessing.PublicScaler`.
         categories : dict of str to list
-            Declared categories of the other columns of `data`, for :class:`PublicEncoder`.
+            Declared categories of the other columns of `data`, for
+            :class:`~skfairdp.preprocessing.PublicEncoder`.
         log_columns : tuple of str
             Columns of `bounds` with heavy tails, for ``PublicScaler(log_columns=...)``.
         split : ndarray of shape (48842,) of str, or None

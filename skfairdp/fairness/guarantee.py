@@ -6,8 +6,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from skfairdp.fairness.derivation import DEPLOYED, FROM_ROWS, SCOPES, SHOWN, Derivation
+from skfairdp.fairness.derivation import Derivation
+from skfairdp.fairness.kinds import KINDS
 from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.fairness.scopes import DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
 from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
@@ -133,13 +135,13 @@ class FairnessGuarantee:
             object.__setattr__(self, "words", _checked_words(self.notion, self.words))
         scope, level, how = self.scope, self.confidence_level, self.derivation
         if scope not in SCOPES:
-            raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
+            raise ValueError(f"scope={scope!r} is not known; use one of {[*SCOPES]}.")
         if (level is None) is (scope in FROM_ROWS):
             raise ValueError(
                 f"confidence_level={level!r} contradicts scope={scope!r}: bounds of the scopes "
                 f"{FROM_ROWS} are estimated from rows, and no others are."
             )
-        if how is not None and how.kind not in SHOWN[scope]:
+        if how is not None and scope not in KINDS[how.kind].methods:
             raise ValueError(f"A bound of kind {how.kind!r} contradicts scope={scope!r}.")
         if scope == DEPLOYED and any(not c.noisy and c.successes % 1 for c in self.counts):
             raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skfairdp.certificate import Certificate
-from skfairdp.fairness.derivation import DEPLOYED
+from skfairdp.fairness.scopes import DEPLOYED
 
 
 def log_certificate(certificate: Certificate) -> None:

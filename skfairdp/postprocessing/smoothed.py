@@ -17,9 +17,11 @@ from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
 from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
 from skfairdp.fairness.bounds.rate_gaps import OwnModels, smoothing_distance
-from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.kinds import KINDS, WEIGHT_LENGTH
+from skfairdp.fairness.scopes import ANY_POPULATION
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.postprocessing.group_models import (
     group_parts,
@@ -293,7 +295,7 @@ class SmoothedClassifier(PrivateClassifier):
                 notion=notion,
                 bound=float(erf(norm / std / math.sqrt(2.0))),
                 scope=ANY_POPULATION,
-                method="smoothing: length of the released weights against the noise",
+                method=KINDS[WEIGHT_LENGTH].methods[ANY_POPULATION],
                 groups=self.groups_,
                 assumptions=(AVERAGED_RATES, NO_CERTAIN_ROW),
                 derivation=Derivation.of(WEIGHT_LENGTH, norm=norm, std=std),

@@ -42,7 +42,7 @@ class PublicBinner(LevelsMixin, columns.DeclaredTransformer):
 
     See Also
     --------
-    PrivateTableEncoder : Bins that are learned under ε.
+    skfairdp.PrivateTableEncoder : Bins that are learned under ε.
 
     Examples
     --------

@@ -75,7 +75,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
 
     See Also
     --------
-    PublicBinner : Bins of declared bounds, which cost nothing.
+    skfairdp.preprocessing.PublicBinner : Bins of declared bounds, which cost nothing.
     skfairdp.DPAdditiveClassifier : A glass box on the levels.
 
     Notes

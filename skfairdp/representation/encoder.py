@@ -171,7 +171,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
 
     See Also
     --------
-    skfairdp.representation.LaplaceTransformer : Noise behind any encoder.
+    skfairdp.LaplaceTransformer : Noise behind any encoder.
 
     Notes
     -----

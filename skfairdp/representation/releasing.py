@@ -14,9 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp import assumptions
 from skfairdp.base import PrivateEstimator
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.fairness.derivation import RELEASE, Derivation
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.kinds import KINDS, RELEASE
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.scopes import DOWNSTREAM
 from skfairdp.figures import rounded_up, significant_up
 from skfairdp.parameters import BOOLEAN
 from skfairdp.persons import refuse_other_order
@@ -306,8 +308,8 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
             FairnessGuarantee(
                 notion=notion,
                 bound=downstream_bound(epsilon),
-                scope="any downstream predictor",
-                method="tanh(ε/2) of a locally private release",
+                scope=DOWNSTREAM,
+                method=KINDS[RELEASE].methods[DOWNSTREAM],
                 assumptions=(
                     assumptions.ONE_RELEASE.format(epsilon=significant_up(epsilon)),
                     assumptions.NOT_FITTED_ON,

@@ -9,10 +9,10 @@ from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates, impact_ratios
 from skfairdp.certificate.render.elements import Element, Picture, Section, Table
 from skfairdp.certificate.render.plot import draw_bounds, draw_rates, draw_shift, height_of_bounds
-from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, population
+from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, answered_of_asked
-from skfairdp.fairness.derivation import ANSWERED, AVERAGED, DEPLOYED
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED, SCOPES
 from skfairdp.figures import rounded_down, rounded_up
 
 _INTERVALS = (
@@ -55,7 +55,7 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
         f"{_observed(claim)} [{claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; "
         f"{claim.method}].",
         f"{claim.notion} means: {claim.meaning}",
-        f"{claim.scope} means: {SCOPE_TEXT[claim.scope]}",
+        f"{claim.scope} means: {SCOPES[claim.scope].means}",
     )
     rates = group_rates(claim)
     parts = [_rates(claim, rates)] if rates else []

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from skfairdp.certificate.render.elements import Element, Picture, Section, Table
 from skfairdp.exceptions import MonitorError
-from skfairdp.fairness.derivation import DEPLOYED
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.figures import rounded_down, rounded_up
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells

@@ -12,9 +12,9 @@ from skfairdp.certificate.render.elements import KeyFigures, Section, Table
 from skfairdp.certificate.render.record_sections import Watch, check_watch, of_ledger, of_monitor
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
-from skfairdp.fairness.derivation import DEPLOYED
 from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.figures import as_given, epsilon_text, factor_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp import assumptions
-from skfairdp.fairness.derivation import ANSWERED, COUNTED, Derivation
+from skfairdp.fairness.bounds.stored import ANSWERED_OF_ASKED
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.kinds import COUNTED, KINDS
+from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.figures import as_given, rounded_up
-
-ANSWERED_OF_ASKED = "answered"  # stratum of the counts of answered among all queries
 
 
 def answered_guarantee(
@@ -79,8 +80,9 @@ def answered_guarantee(
         notion="demographic_parity",
         bound=gap,
         scope=ANSWERED,
-        method=f"counted; parity gate over {checked}, γ = {as_given(gate.tolerance)}, "
-        f"cold start {gate.cold_start}",
+        method=KINDS[COUNTED]
+        .methods[ANSWERED]
+        .format(checked=checked, tolerance=as_given(gate.tolerance), cold_start=gate.cold_start),
         estimate=gap if defined else None,
         groups=tuple(groups),
         counts=tuple(counts),

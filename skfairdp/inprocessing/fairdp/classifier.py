@@ -6,12 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
-from skfairdp.fairness.bounds.head_noise import (
-    THEOREM2_NOTIONS,
-    GroupUpdate,
-    Prediction,
-    theorem2_guarantee,
-)
+from skfairdp.fairness.bounds.head_claim import THEOREM2_NOTIONS, theorem2_guarantee
+from skfairdp.fairness.bounds.head_noise import GroupUpdate, Prediction
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fairdp.head_ensembles import EnsembleClassifier, logit

@@ -1,0 +1,1 @@
+"""Benchmarks of versions: asv run --config tests/benchmarks/asv.conf.json."""
