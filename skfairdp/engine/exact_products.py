@@ -17,14 +17,26 @@ which are added in a fixed order: 46 bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+from skfairdp.assumptions import AS_TORCH_MULTIPLIES, EXACTLY
+
+# torch has no public name for what this module and `randomness` need: a mode that sees every
+# function (`TorchDispatchMode`, which the manual's chapter on extending torch imports from here),
+# the modes that are on, and the parts of composite functions. tests/attacks/test_rows_apart.py and
+# test_generators.py fail if a version changes one; the CI runs them with the lowest and the
+# newest version of torch.
 multiply = torch.matmul
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 # The bits of a float64 number that hold its exponent.
 _EXPONENT = 0x7FF0000000000000
 # Steps of float64 matrices follow from entries in this range: products neither vanish nor overflow.
@@ -98,12 +110,116 @@ def exact_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Te
     return (found if bias is None else found.add_(bias)).to(rows.dtype)
 
 
+class DispatchMode(TorchDispatchMode):
+    """A mode that does not import torch's compiler, which takes longer than most fits."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Answer a function of torch; one that is made of others by these."""
+        if _is_composite(func):  # met in inference mode only
+            with self:
+                return func._op_dk(_COMPOSITE, *args, **(kwargs or {}))
+        return self._answer(func, args, kwargs or {})
+
+    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+class _Replaced(DispatchMode):
+    """Replaces products while it is on torch's stack of modes."""
+
+    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        exact = _PRODUCTS.get(func._schema.name.removeprefix("aten::"))
+        if exact and func._overloadname == "default" and args[0].is_floating_point():
+            # No mode around this one has to see the dozen functions that it is made of.
+            with torch._C._DisableTorchDispatch():
+                return exact(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def exactly() -> Iterator[None]:
+    """Compute all products of matrices inside the block exactly, in any module.
+
+    Linear and convolutional layers, ``@`` and ``einsum`` of any module, and of its derivatives,
+    end in the few functions that are replaced here. A block inside a block does nothing.
+    """
+    with nullcontext() if is_on(_Replaced) else _Replaced():
+        yield
+
+
+def is_on(kind: type[DispatchMode]) -> bool:
+    """Tell whether a mode of some kind is on this thread's stack."""
+    return any(isinstance(mode, kind) for mode in _get_current_dispatch_mode_stack())
+
+
+@cache
+def _is_composite(func: Any) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+
+
+def _added(bias: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+    found = product(parts_of(left, -1), parts_of(right, -2 if right.dim() > 1 else -1))
+    found = found if alpha == 1 else found.mul_(alpha)
+    found = found if beta == 0 else found + (bias if beta == 1 else bias * beta)
+    return found.to(left.dtype)
+
+
+def _vector(left: Tensor, right: Tensor) -> Tensor:
+    return product(parts_of(left, -1), parts_of(right, -1)).to(left.dtype)
+
+
+def _convolution(rows: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
+    """A convolution: what is added up for an output are entries of one row, and one kernel."""
+    transposed, groups = how[3], how[5]
+    if transposed:  # as torch computes it: a rehearsal finds where places matter
+        as_torch: Tensor = torch.ops.aten.convolution(rows, weight, bias, *how)
+        return as_torch
+    terms = weight[0].numel()
+    apart = rows.reshape(len(rows), groups, -1)
+    rows_apart = [part.view(rows.shape) for part in parts_of(apart, 2, terms)]
+    kernels = [p.view(weight.shape) for p in parts_of(weight.flatten(1), 1)]
+    first, *others = (
+        torch.ops.aten.convolution(a, b, None, *how) for a in rows_apart for b in kernels
+    )
+    for other in others:
+        first += other
+    if bias is not None:
+        first += bias.view(-1, *(1,) * (rows.dim() - 2))
+    found: Tensor = first.to(rows.dtype)
+    return found
+
+
+_PRODUCTS: dict[str, Callable[..., Tensor]] = {
+    "mm": exact_matmul,
+    "bmm": exact_matmul,
+    "addmm": _added,
+    "baddbmm": _added,
+    "mv": _vector,
+    "addmv": _added,
+    "dot": _vector,
+    "convolution": _convolution,
+}
+
+
 class Products(NamedTuple):
-    """Way to multiply rows by the weights of linear layers."""
+    """Way to multiply rows by weights."""
 
     matmul: Callable[[Tensor, Tensor], Tensor]
     linear: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    # Makes a block of code in which any module multiplies in this way
+    everywhere: Callable[[], AbstractContextManager[None]]
+    assumed: str  # What a certificate says of it
 
 
-AS_TORCH = Products(torch.matmul, torch.nn.functional.linear)
-EXACT = Products(exact_matmul, exact_linear)
+AS_TORCH = Products(torch.matmul, functional.linear, nullcontext, AS_TORCH_MULTIPLIES)
+EXACT = Products(exact_matmul, exact_linear, exactly, EXACTLY)

@@ -12,33 +12,26 @@ import pickle
 import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from skfairdp.engine.clipping.linear_stacks import linear_stack
+from skfairdp.engine.exact_products import DispatchMode, is_on
 from skfairdp.engine.parameter_vector import copy_module
 
 _DRAWS = torch.Tag.nondeterministic_seeded
 _WITH_GENERATOR = {"default": "generator", "low": "low_generator"}
-_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
 def are_served() -> bool:
     """Whether torch's draws in this thread come from a generator of our own."""
-    return any(isinstance(mode, OwnDraws) for mode in _get_current_dispatch_mode_stack())
+    return is_on(OwnDraws)
 
 
-@cache
-def _is_composite(func: Any) -> bool:
-    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
-
-
-class OwnDraws(TorchDispatchMode):
+class OwnDraws(DispatchMode):
     """Draw torch's random numbers from a generator of numpy inside the block."""
 
     def __init__(self, generator: np.random.Generator) -> None:
@@ -46,22 +39,7 @@ class OwnDraws(TorchDispatchMode):
         self._generator = generator
         self.used = False
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # so that torch's compiler, which takes longer than most fits, is not imported
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        """Answer a function of torch; one that is made of others by these."""
-        kwargs = kwargs or {}
-        if _is_composite(func):  # met in inference mode only
-            with self:
-                return func._op_dk(_COMPOSITE, *args, **kwargs)
+    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self._serve(func, args, kwargs) if _DRAWS in func.tags else func(*args, **kwargs)
 
     def _serve(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from skfairdp.certificate.fit_digests import bind_each
 from skfairdp.datasets.stored_rows import in_chunks, stored_rows
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
-from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watched
+from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watch
 from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
@@ -246,13 +246,14 @@ class GradientPredictor(BudgetedPredictor):
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
         beside = self._rows_beside(n)
-        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons, n, beside)
+        seen = [rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons, n, beside)]
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
         if processes.size > 1:
             processes.agree(bind_each({"plan": repr(plan), "state": released}))
-            stated = watched(processes, rows, stated, prepared.flat.vector, epoch)
+            seen.append(watch(processes, rows, prepared.flat.vector, epoch))
+        stated = stated and stated.assuming(*seen)
         self._charge(stated)  # before a row reaches the engine
         release = NoisyRelease(rows, plan, clipper, noise, processes)
         shown = self.progress if processes.leads else False

@@ -15,7 +15,6 @@ from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.fairness.groups import Groups
 from skfairdp.persons import Persons
-from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 
@@ -98,20 +97,11 @@ def joined(
     return int(processes.total(torch.tensor(len(X)))), groups
 
 
-def watched(
-    processes: Processes,
-    rows: Rows,
-    stated: PrivacyGuarantee | None,
-    vector: torch.Tensor,
-    epoch: int,
-) -> PrivacyGuarantee | None:
+def watch(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) -> str:
     """Have weights compared each epoch, refuse rows that others hold too, and say so."""
     processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)
-    if stated is None or stated.is_void:
-        return stated
-    also = PROCESSES.format(n=processes.size)
-    return replace(stated, assumptions=(*stated.assumptions, also))
+    return PROCESSES.format(n=processes.size)
 
 
 def _as_read(rows: Rows) -> Iterator[NDArray[np.floating]]:

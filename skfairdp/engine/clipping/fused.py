@@ -4,8 +4,8 @@ For a linear layer with input ``a_i`` and upstream gradient ``d_i`` the gradient
 record ``i`` is the outer product ``d_i a_i^T`` (and ``d_i`` for the bias). Its
 squared norm is ``(|a_i|^2 + 1) |d_i|^2``, and the sum of clipped gradients is the
 single matrix product ``(c * d)^T a``, where ``c`` holds each record's clip factor
-times its weight. Rows go through the layers in blocks of a fixed size, by products that are exact
-(:mod:`skfairdp.engine.exact_products`), and are summed in float64.
+times its weight. Rows go through the layers in blocks of a fixed size, in the arithmetic of the
+module, and are summed in float64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import torch
 from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
-from skfairdp.engine.exact_products import AS_TORCH
 from skfairdp.engine.objectives import Objective, check_losses
 from skfairdp.engine.parameter_vector import FlatParameters
 from skfairdp.engine.person_rows import PersonRows
@@ -62,7 +61,6 @@ class FusedClipper(Clipper):
             device=self._device,
         ).unsqueeze(1)
         self._width = sum(widths)
-        self._products = AS_TORCH
         self._reserve(1)
 
     def accepts(self, X: torch.Tensor) -> bool:
@@ -136,7 +134,7 @@ class FusedClipper(Clipper):
         for index, layer in enumerate(stack.linears):
             if index >= self._first:
                 inputs.append(value.double())
-            value = self._products.linear(value, layer.weight, layer.bias)
+            value = self.products.linear(value, layer.weight, layer.bias)
             kept = []
             for position, activation in enumerate(stack.between[index]):
                 before = value
@@ -169,7 +167,7 @@ class FusedClipper(Clipper):
         """Return the upstream gradients of the trained layers, first layer first."""
         deltas = [delta.double()]
         for index in range(len(self._stack.linears) - 1, self._first, -1):
-            delta = self._products.matmul(delta, self._stack.linears[index].weight)
+            delta = self.products.matmul(delta, self._stack.linears[index].weight)
             steps = zip(self._stack.between[index - 1], saved[index - 1], strict=True)
             for activation, kept in reversed(list(steps)):
                 delta = activation.backward(delta, kept)
