@@ -109,7 +109,7 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
 
 
 def _refuse_other_kinds(X: Any) -> None:
-    """Refuse what a conversion would quote, or turn into numbers without a word."""
+    """Refuse values that a conversion would quote, or silently turn into numbers."""
     how = (
         "Encode text with declared categories, e.g. skfairdp.preprocessing.PublicEncoder; turn "
         "dates into numbers, e.g. days since a public date; or let PrivateTableEncoder learn both."
@@ -127,7 +127,7 @@ def _refuse_other_kinds(X: Any) -> None:
 
 
 def _without_rows(error: Exception) -> Exception:
-    """What to raise in place of an error of scikit-learn, numpy or pandas."""
+    """Error to raise in place of an error of scikit-learn, numpy or pandas."""
     text = str(error)
     if _HARMLESS.match(text):
         return type(error)(text)

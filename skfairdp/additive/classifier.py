@@ -83,7 +83,7 @@ class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
     _predicts = "log-odds"
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Add up the intercept and what each column contributes.
+        """Add up the intercept and the contribution of each column.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
         return np.column_stack([expit(-odds), expit(odds)])
 
     def reason_codes(self, X: ArrayLike, n: int = 4) -> pd.DataFrame:
-        """Name what speaks most against the second class, row by row.
+        """Name the columns that contribute most to the first class, row by row.
 
         Parameters
         ----------

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from skfairdp.preprocessing.levels import OTHER, Categories, Intervals, Levels
 
-# Neighbouring bins share a column with so many others, those with as many again, and so on
-# while at least FEWEST columns remain: noise then averages where the function is smooth.
+# A column is shared by MERGED neighbouring bins, by MERGED times as many in the next layer, and so
+# on while at least FEWEST columns remain: noise then averages where the function is smooth.
 MERGED, FEWEST = 4, 4
 # Euclidean norm of every row, the constant 1 of the intercept left out.
 NORM = 4.0

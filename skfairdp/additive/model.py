@@ -1,10 +1,10 @@
-"""Glass boxes of classes and of numbers: what they share."""
+"""Common base of the additive classifier and the additive regressor."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,8 @@ from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters, fix
 from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.columns import checked
 from skfairdp.preprocessing.levels import Intervals, Levels, level_names
+from skfairdp.receipts import Charge, Quote, Receipt
+from skfairdp.records import Given
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,13 +82,20 @@ class AdditiveModel(GradientPredictor):
 
         return default_net().set_params(module__hidden_sizes=(), lr=self.learning_rate)
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         check_parameters(self, self._parameters)
-        X = checked(self, X, reset=True, mixed=True)
+        X = checked(self, given.X, reset=True, mixed=True)
         table = self._table(X)
         self.levels_ = levels_of(table)
-        super()._fit(self._design.rows(table), y, sensitive_features)
+        receipt = super()._fit(replace(given, X=self._design.rows(table)), charge)
         checked(self, X, reset=True, mixed=True)  # the columns, not the inputs of the net
+        return receipt
+
+    def _try_out(
+        self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
+    ) -> None:
+        if self._declares():
+            levels_of(self._table(np.zeros((2, *row_shape))))
 
     def _descend(self, run: Run) -> None:
         weights = run.prepared.flat.vector
@@ -110,7 +119,7 @@ class AdditiveModel(GradientPredictor):
 
     @property
     def shape_functions_(self) -> dict[str, pd.DataFrame]:
-        """Levels of each column and what each contributes; see the class."""
+        """Levels of each column and the contribution of each; see the class."""
         _, tables = self._tables()
         shapes = {}
         for (name, level), table in zip(self.levels_, tables, strict=True):
@@ -121,7 +130,7 @@ class AdditiveModel(GradientPredictor):
         return shapes
 
     def _tables(self) -> tuple[float, list[np.ndarray]]:
-        """Intercept and centred contributions, in float64 and in units of what is predicted."""
+        """Intercept and centred contributions, in float64 and in units of the prediction."""
         check_is_fitted(self)
         state = self.module_.state_dict()
         unit, start = self._unit_of_outputs()
@@ -133,11 +142,11 @@ class AdditiveModel(GradientPredictor):
         return intercept, [table - mean for table, mean in zip(tables, means, strict=True)]
 
     def _unit_of_outputs(self) -> tuple[float, float]:
-        """What an output of 1 adds to a prediction, and what is predicted for an output of 0."""
+        """Slope and intercept of predictions as a function of outputs."""
         return 1.0, 0.0
 
     def explain(self, X: ArrayLike) -> pd.DataFrame:
-        """Split what is predicted for each row into what each column contributes.
+        """Split the prediction for each row into the contributions of columns.
 
         Parameters
         ----------
@@ -196,7 +205,7 @@ class AdditiveModel(GradientPredictor):
         return self.bounds is not None or self.categories is not None
 
     def _table(self, X: Any) -> Any:
-        """Rows as a table of levels; what is not declared has to be one already."""
+        """Rows as a table of levels; columns that are not declared must hold levels already."""
         if not self._declares():
             return X
         bounds = {} if self.bounds is None else self.bounds

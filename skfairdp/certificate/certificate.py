@@ -13,7 +13,7 @@ from skfairdp.certificate.examination import Examination, contradictions, examin
 from skfairdp.certificate.render.elements import printable
 from skfairdp.certificate.render.html import html_page, notebook_html
 from skfairdp.certificate.render.plot import draw_bounds
-from skfairdp.certificate.render.record_sections import Watch
+from skfairdp.certificate.render.record_sections import Frontier, Watch
 from skfairdp.certificate.render.sections import certificate_sections
 from skfairdp.certificate.render.templates import PLAIN
 from skfairdp.certificate.render.text import markdown_card, plain_text
@@ -31,7 +31,7 @@ class Certificate(Claims):
     __module__ = "skfairdp.certificate"
 
     def examine(self) -> Examination:
-        """Recompute what is claimed.
+        """Recompute the claims.
 
         Returns
         -------
@@ -58,7 +58,7 @@ class Certificate(Claims):
         Raises
         ------
         IncomparableModelError
-            The model has functions or classes of yours, and another version of Python made
+            The model has your own functions or classes, and another version of Python made
             the certificate.
         """
         python = self.library_versions.get("python", "")
@@ -70,7 +70,7 @@ class Certificate(Claims):
         )
 
     def with_monitor(self, path: str | PathLike[str]) -> Self:
-        """Name the file of the monitor that watches what is claimed.
+        """Name the file of the monitor that watches a claim.
 
         Parameters
         ----------
@@ -149,6 +149,7 @@ class Certificate(Claims):
         tolerance: float | None = None,
         monitor: Watch | None = None,
         template: str = PLAIN,
+        path: Frontier | None = None,
     ) -> str:
         """Write a whole page that can be filed, sent and printed by itself.
 
@@ -168,6 +169,8 @@ class Certificate(Claims):
             Headings: its own, those of Annex IV of the European Union's AI Act (technical
             documentation), or the questions of NIST SP 800-226. What they ask and the certificate
             does not know is marked "not stated".
+        path : FairPathClassifier, optional
+            Adds the frontier between accuracy and the gap, with the point in use.
 
         Returns
         -------
@@ -184,7 +187,8 @@ class Certificate(Claims):
             When there is no such template.
         """
         book = as_ledger(ledger)
-        sections = certificate_sections(self, book, epsilon, tolerance, monitor, template)
+        given = self, book, epsilon, tolerance, monitor, template, path
+        sections = certificate_sections(*given)
         return html_page(printable(title), printable(self._subtitle), sections)
 
     @completed_by(to_html)
@@ -197,8 +201,9 @@ class Certificate(Claims):
         tolerance: float | None = None,
         monitor: Watch | None = None,
         template: str = PLAIN,
+        path: Frontier | None = None,
     ) -> str:
-        """Write the same as Markdown, to be kept beside the model.
+        """Write the same as Markdown, to be kept with the model.
 
         Parameters
         ----------
@@ -210,7 +215,8 @@ class Certificate(Claims):
         str
         """
         book = as_ledger(ledger)
-        sections = certificate_sections(self, book, epsilon, tolerance, monitor, template)
+        given = self, book, epsilon, tolerance, monitor, template, path
+        sections = certificate_sections(*given)
         return markdown_card(printable(title), printable(self._subtitle), sections)
 
     @property

@@ -26,12 +26,14 @@ from skfairdp.certificate.holdout import (
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
 from skfairdp.certificate.mechanism_claims import claims_of_mechanism
+from skfairdp.certificate.number_claims import check_numbers_answerable, evaluate_numbers
 from skfairdp.certificate.unwrap import releases_rows, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.notions import Notion, get_notions
+from skfairdp.fairness.number_notions import get_number_notions
 from skfairdp.labels import count_rows
-from skfairdp.parameters import BOOLEAN, check_arguments
+from skfairdp.parameters import BOOLEAN, check_values
 from skfairdp.persons import refuse_other_order, warn_of_ids
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
@@ -63,7 +65,7 @@ def certify(
     ledger: str | PathLike[str] | PrivacyLedger | None = None,
     check_ids: bool = False,
 ) -> Certificate:
-    """State what a fitted model guarantees about privacy and fairness.
+    """Certify the privacy and the fairness of a fitted model.
 
     With rows that were held out from training and selection it also bounds how far the deployed
     model's rates differ between groups in the population that the rows come from.
@@ -75,7 +77,8 @@ def certify(
     X : array-like, shape (n_rows, n_features), optional
         Held-out rows, as ``model.predict`` takes them.
     y : array-like, shape (n_rows,), optional
-        Their labels; not needed for demographic parity.
+        Their labels, not needed for demographic parity; of a regressor their targets, by which
+        errors are measured.
     sensitive_features : array-like, Series or DataFrame, optional
         Their groups, shape (n_rows,) or (n_rows, k); several columns form
         intersections. Rows with a missing value are outside the claim.
@@ -85,7 +88,9 @@ def certify(
     notion : str, Notion or list of them, default="demographic_parity"
         What is compared: "demographic_parity", "equal_opportunity",
         "equalized_odds", "accuracy_parity". Several share the error probability, so
-        that all their bounds hold together.
+        that all their bounds hold together. Of numbers: "distribution_gap", the largest
+        Kolmogorov-Smirnov distance of predictions, for which "demographic_parity" stands too, and
+        "mean_gap", the largest difference of means as a share of the range of ``target_bounds_``.
     confidence_level : float in (0, 1), default=0.95
         Probability that the bounds hold.
     bound : {"exact", "difference"}, default="exact"
@@ -100,7 +105,7 @@ def certify(
         `count_epsilon` only. Public sizes give narrower bounds.
     holdout : {"public", "per_record", "by_index", "by_person"}, optional
         Whether held-out rows need no protection (default without `count_epsilon`), or how a
-        record went to training or hold-out: by a draw of its own, so that the larger of the two
+        record went to training or hold-out: by its own draw, so that the larger of the two
         costs counts; by its position, as in ``train_test_split``, so that they compose (default
         with `count_epsilon`); with its person, which needs `person_ids`. See
         docs/theory/certificate.md.
@@ -127,7 +132,7 @@ def certify(
     check_ids : bool, default=False
         Warn of columns of `X` that look like identifiers: people may have several rows, and ε then
         speaks of one. Names and how many values differ are looked at without noise. The warning
-        is for you alone: no guarantee covers it, and nothing of it is in the certificate.
+        is for you alone: no guarantee covers it, and the certificate does not contain it.
 
     Returns
     -------
@@ -155,8 +160,11 @@ def certify(
     >>> certificate.satisfies(tolerance=0.05)
     True
     """
+    deployed = unwrap(model)
+    of_numbers = is_regressor(deployed.final)
     settings = EvaluationSettings(
-        notions=get_notions(notion),
+        notions=() if of_numbers else get_notions(notion),
+        number_notions=get_number_notions(notion) if of_numbers else (),
         confidence_level=confidence_level,
         bound=bound,
         count_epsilon=count_epsilon,
@@ -170,19 +178,11 @@ def certify(
     )
     if X is None and any(part is not None for part in (y, sensitive_features, person_ids)):
         raise ValueError("y, sensitive_features or person_ids were given without X: pass the rows.")
-    check_arguments(locals(), check_ids=BOOLEAN)
+    check_values(check_ids=(check_ids, BOOLEAN))
     refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
-    deployed = unwrap(model)
-    if X is not None and is_regressor(deployed.final):
-        raise ValueError(
-            f"certify got held-out rows for {type(deployed.final).__name__}, which predicts "
-            "numbers: the notions compare rates of classes. Call certify(model) without rows for "
-            "its privacy, and compare predictions between groups with "
-            "fairlearn.metrics.MetricFrame, such as by mean_absolute_error."
-        )
     facts = known_facts(deployed, y, sensitive_features, pos_label)
     turned = check_positive(deployed, pos_label)
     privacy = model_privacy(deployed, public_steps)
@@ -199,10 +199,12 @@ def certify(
         if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
             evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))
         else:
-            check_answerable(deployed, X, y, settings)
+            check = check_numbers_answerable if of_numbers else check_answerable
+            check(deployed, X, y, settings)
             with charged(book, settings, source, deployed.name, held_out) as settings:
                 rows = GroupedRows(X, y, sensitive_features, comparable)
-                evaluation = evaluate(deployed, rows, settings, source)
+                evaluated = evaluate_numbers if of_numbers else evaluate
+                evaluation = evaluated(deployed, rows, settings, source)
         if not settings.private:
             measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
         trained = deployed.trained
@@ -226,6 +228,7 @@ def certify(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(bound_to.libraries),
         accuracy=evaluation.accuracy,
+        errors=evaluation.errors,
         facts=facts,
     )
 

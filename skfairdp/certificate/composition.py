@@ -1,4 +1,4 @@
-"""The privacy half of a certificate: what all steps of a deployed model spent together."""
+"""Privacy of a certificate: composition of the costs of all steps of a deployed model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SEEDED = "The noise of the counts is reproducible: anyone who knows its seed ca
 
 
 def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
-    """Compose what the parts of a deployed model promise.
+    """Compose the guarantees of the parts of a deployed model.
 
     Void, with the reasons first among its assumptions, when a part is not covered; None when a
     part was trained with ``epsilon=inf``.
@@ -49,7 +49,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
                 f"earlier steps are {names}."
             )
     place = deployed.place_of_release
-    # What post-processing learns from, besides the model inside it, is not looked into here.
+    # Rows that post-processing learns from, in addition to its inner model, are not examined here.
     if place is not None and shown is deployed:
         return _of_releases(deployed, place, public_steps)
     other, declared = sorted_steps(leaves, public_steps)
@@ -86,7 +86,7 @@ def with_counts(
 ) -> PrivacyGuarantee | None:
     """Add the cost of a noisy table of counts of held-out rows, where they are protected.
 
-    A record, or person, that found its side by a draw of its own is in one of the two: the larger
+    A record, or person, that found its side by its own draw is in one of the two: the larger
     cost counts. Cut "by_index" the costs compose, for records that are blanked in their place.
     """
     if privacy is None or settings.count_epsilon is None:
@@ -134,7 +134,7 @@ def with_counts(
 
 
 def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSettings) -> None:
-    """Refuse noisy counts of rows beside a promise about persons, and the other way round."""
+    """Refuse noisy counts of rows with a guarantee for persons, and the reverse."""
     units = ("record", "person")
     if not settings.private or privacy is None or privacy.is_void or privacy.protects not in units:
         return
@@ -150,7 +150,7 @@ def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSett
 def counts_guarantee(
     count_epsilon: float, *, public_sizes: bool, source: NoiseSource, protects: str = "record"
 ) -> PrivacyGuarantee:
-    """State what a table of counts of held-out rows costs by itself."""
+    """State the guarantee of a table of counts of held-out rows alone."""
     if source.reproducible:
         return PrivacyGuarantee.void(_SEEDED)
     return PrivacyGuarantee(
@@ -169,7 +169,7 @@ def _note(count_epsilon: float, source: NoiseSource) -> str:
 
 
 def _of_releases(deployed: Deployed, place: int, public: Sequence[str]) -> PrivacyGuarantee | None:
-    """State what people are promised whom later steps see through their releases alone."""
+    """State the guarantee of people whose rows reach later steps through releases alone."""
     name, step = deployed.stages[place]
     own: PrivacyGuarantee | None = step.privacy_
     if own is None:
@@ -200,11 +200,11 @@ def _of_releases(deployed: Deployed, place: int, public: Sequence[str]) -> Priva
 
 
 def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
-    """Say what a later step promises, which is of another kind and never added."""
+    """Describe a guarantee of another kind, of a later step, which is never composed."""
     if stated is None or stated.is_void:
         return f"step {name!r} itself promises nothing"
     return (
-        f"beside this, and never added to it, step {name!r} promises ε = "
+        f"in addition to this, and not composed with it, step {name!r} guarantees ε = "
         f"{significant_up(stated.epsilon)}, δ = {significant_up(stated.delta, 3)} for "
         f"{PROTECTS[stated.protects]}, labels included, under {stated.adjacency}, to those who see "
         "the model and no release"
@@ -229,7 +229,7 @@ def _because(step: Any) -> str:
 
 
 def sorted_steps(leaves: Steps, public_steps: Sequence[str]) -> tuple[Steps, tuple[str, ...]]:
-    """Steps that were not declared public, and what is assumed of them and the others."""
+    """Steps that were not declared public, and the assumptions about all steps."""
     other = [leaf for leaf in leaves if not _listed(leaf[0], public_steps)]
     return other, tuple(
         assumptions.DECLARED_PUBLIC.format(name=name, kind=kind_of(step))

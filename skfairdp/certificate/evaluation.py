@@ -1,4 +1,4 @@
-"""The deployed-model half of a certificate: held-out rows to bounds, and what a release shows."""
+"""Fairness of a certificate: bounds from held-out rows, and the information of a release."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import _safe_indexing
 
 from skfairdp import assumptions
 from skfairdp.certificate import counted_claims as counted
 from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
+from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
@@ -27,7 +27,7 @@ from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
 from skfairdp.figures import as_given, rounded_down, rounded_up
-from skfairdp.labels import count_rows
+from skfairdp.labels import count_rows, take_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
 
@@ -42,6 +42,7 @@ class Evaluation:
     n_rows: int | None  # inside the claim; None where their number is private
     reasons: tuple[str, ...] = ()  # why there is not a claim
     accuracy: Accuracy | None = None
+    errors: NumberErrors | None = None
 
 
 def evaluate(
@@ -103,15 +104,15 @@ def _averages(
 def _downstream_claims(
     deployed: Deployed, held: HeldOut, notions: list[counted.Rates], settings: EvaluationSettings
 ) -> list[FairnessGuarantee]:
-    """Bounds on what anybody can predict from the one code that is released of a person."""
+    """Bounds on the gap of any predictor from the one code that is released of a person."""
     (place, release), rows = deployed.release, held.rows
     inside = np.flatnonzero(rows.groups.codes >= 0)
     if release is None or not len(inside):
         return []
     if release is not deployed.final and deployed.group_aware:
         return []  # what also sees the group sees more than a code
-    X = deployed.transform(_safe_indexing(rows.X, inside), before=place)
-    given = _safe_indexing(rows.sensitive_features, inside)
+    X = deployed.transform(take_rows(rows.X, inside), before=place)
+    given = take_rows(rows.sensitive_features, inside)
     hidden, n_codes, attenuation = answers_of(release)._hidden_codes(X, given)
     if n_codes < 2:
         return []
@@ -153,7 +154,7 @@ def _downstream_claims(
 def leakage_remarks(
     deployed: Deployed, X: Any, sensitive_features: ArrayLike | None, confidence_level: float
 ) -> tuple[str, ...]:
-    """Measure what a release of public rows tells about the group; empty without a release."""
+    """Measure how much a release of public rows reveals about the group; empty without one."""
     place, release = deployed.release
     if release is None or sensitive_features is None:
         return ()
@@ -161,19 +162,19 @@ def leakage_remarks(
     inside = np.flatnonzero(groups.codes >= 0)
     if len(groups.labels) < 2 or groups.counts.min() < _LEAST:
         return (
-            "How much a release tells about the group was not measured: that needs two groups, "
+            "The information of a release about the group was not measured: that needs two groups, "
             f"and {_LEAST} held-out rows of each.",
         )
-    rows = deployed.transform(_safe_indexing(X, inside), before=place)
+    rows = deployed.transform(take_rows(X, inside), before=place)
     seen = takes_groups(release, "transform")
-    given = {"sensitive_features": _safe_indexing(sensitive_features, inside)} if seen else {}
+    given = {"sensitive_features": take_rows(sensitive_features, inside)} if seen else {}
     Z = release.transform(rows, **given)
     measured = classifier_lower_bound(
         np.asarray(Z), groups.codes[inside], confidence_level=confidence_level, random_state=0
     )
     return (
         f"Measured on {len(inside)} held-out rows: with {as_given(confidence_level)} confidence a "
-        f"release tells at least {rounded_down(measured.lower_bound or 0.0, 4)} nats about the "
+        f"release reveals at least {rounded_down(measured.lower_bound or 0.0, 4)} nats about the "
         f"group (estimate {measured.value:.4f}), shown by a classifier that guesses it; this "
         "confidence is apart from that of other claims.",
     )

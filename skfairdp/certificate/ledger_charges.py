@@ -50,15 +50,15 @@ def charged(
 def tell_ledgers(
     deployed: Deployed, privacy: PrivacyGuarantee | None, public_steps: Sequence[str]
 ) -> None:
-    """Tell the ledgers that training charged where their totals do not hold.
+    """Mark the totals of the ledgers that training charged where they do not hold.
 
     A fit charges its own cost: it does not know a step before it that learned from rows without
     noise, or of exact scores that a search has shown.
     """
-    # What is declared of one fit says nothing of another's steps. Noise tells fits apart; without
-    # it, a digest would tell of rows.
+    # Declarations of one fit do not hold for the steps of another. Noise makes fits
+    # distinguishable; without noise, a digest would reveal rows.
     parts = (part for _, part in deployed._ours() if getattr(part, "privacy_", None) is not None)
-    noisy = [vars(part).get("fit_digests_") for part in parts if not part.privacy_.is_void]
+    noisy = [_digests(part) for part in parts if not part.privacy_.is_void]
     whose = f"found about the model of the fit {blake2b(repr(noisy).encode()).hexdigest()[:16]}"
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
@@ -75,6 +75,12 @@ def tell_ledgers(
                 known = (*without.assumptions, whose)
                 without = dataclasses.replace(without, assumptions=known)
                 declare_public(ledger, without, deployed.name)
+
+
+def _digests(part: Any) -> Any:
+    """Digests in the receipt of a fitted part; None where it has no receipt."""
+    receipt = vars(part).get("receipt_")
+    return None if receipt is None else receipt.digests
 
 
 def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:

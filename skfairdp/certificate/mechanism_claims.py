@@ -40,7 +40,7 @@ def claims_of_mechanism(
 
 
 def _chosen_from_several(final: object) -> bool:
-    """Whether a model, taken out of a search of skfairdp, states what the whole search spent."""
+    """Whether a model, taken out of a search of skfairdp, states the cost of the whole search."""
     stated, plan = getattr(final, "privacy_", None), getattr(final, "plan_", None)
     if not isinstance(stated, PrivacyGuarantee) or not isinstance(plan, Plan):
         return False

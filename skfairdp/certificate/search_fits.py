@@ -39,7 +39,7 @@ class FitsOfSearch:
         return self.n_candidates * self.folds + 1
 
     def costs(self, compose: str = "compose") -> str:
-        """Say what these fits compose to, with a form of that verb."""
+        """State the composition of these fits, with a form of the verb."""
         return (
             f"Its {self.n_fits} fits on overlapping rows ({self.n_candidates} candidates times "
             f"{self.folds} folds a row is in, and the refit) {compose} to ε = "
@@ -89,7 +89,7 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
 
 
 def search_reason(search: Any, final: Any) -> str:
-    """Say why a search voids privacy, and what its fits alone compose to."""
+    """Say why a search voids privacy, and state the composition of its fits alone."""
     reason = (
         f"{type(search).__name__} chose this model by scores of its training rows without noise, "
         "and those have no finite cost."
@@ -179,7 +179,7 @@ def _training_sizes(search: Any, n: int) -> list[int] | None:
 
 
 def _event(search: Any, final: Any, point: Mapping[str, Any], sizes: Sizes) -> DpEvent | None:
-    """What a fit with a candidate's parameters releases; None where that is not known."""
+    """Event of a fit with a candidate's parameters; None where it is unknown."""
     candidate = clone(search.estimator).set_params(
         **{key: clone(value, safe=False) for key, value in point.items()}
     )
@@ -189,7 +189,9 @@ def _event(search: Any, final: Any, point: Mapping[str, Any], sizes: Sizes) -> D
     opaque = settings.get("group_sizes_epsilon") is not None or settings.get("reproducible_noise")
     if not settings or opaque or settings.get("epsilon") == math.inf:
         return None
+    n_groups = None if final.groups_ is None else len(final.groups_)
     try:
+        candidate._note(n_groups, len(getattr(final, "classes_", (0, 1))))
         plan = candidate._plan(sizes, candidate._calibrate(sizes))
     except (TypeError, ValueError):
         return None  # such a fit fails too, and may have released something before

@@ -74,7 +74,7 @@ def _disallowed(name: str, value: Any, rule: Allowed | None) -> str | None:
 
 
 def _is_setting(value: Any) -> bool:
-    """Whether a value is one of scikit-learn's own short settings, such as "mean" or True."""
+    """Whether a value is one of scikit-learn's own short settings, for example "mean" or True."""
     return type(value) is bool or value is None or (type(value) is str and value in _SETTINGS)
 
 

@@ -1,4 +1,4 @@
-"""``monitor``: append decisions to a monitor, and tell whether a certified gap still holds."""
+"""``monitor``: append decisions to a monitor, and say whether a certified gap still holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from skfairdp import Certificate, GapMonitor
 from skfairdp.assumptions import POSITIVE_OUTCOME
 from skfairdp.certificate.render.record_sections import check_watch
 from skfairdp.command_line.errors import CommandError
-from skfairdp.command_line.files import check_outputs, read_bytes, read_rows, read_text, write_whole
+from skfairdp.command_line.files import check_outputs, read_bytes, read_text, write_whole
+from skfairdp.command_line.reading import read_rows
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion

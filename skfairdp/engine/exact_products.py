@@ -44,7 +44,7 @@ _SMALLEST, _LARGEST = 2.0**-400, 2.0**400
 
 
 def bits_for(terms: int) -> int:
-    """Return how many bits entries may have so that sums of so many products are exact."""
+    """Return the bits that entries may have so that a sum of `terms` products is exact."""
     return (53 - max(0, math.ceil(math.log2(max(terms, 1))))) // 2
 
 
@@ -158,7 +158,7 @@ def exactly() -> Iterator[None]:
 
 
 def is_on(kind: type[DispatchMode]) -> bool:
-    """Tell whether a mode of some kind is on this thread's stack."""
+    """Return whether a mode of some kind is on this thread's stack."""
     return any(isinstance(mode, kind) for mode in _get_current_dispatch_mode_stack())
 
 
@@ -179,7 +179,7 @@ def _vector(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _convolution(rows: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
-    """A convolution: what is added up for an output are entries of one row, and one kernel."""
+    """A convolution: each output sums products of entries of one row and one kernel."""
     transposed, groups = how[3], how[5]
     if transposed:  # as torch computes it: a rehearsal finds where places matter
         as_torch: Tensor = torch.ops.aten.convolution(rows, weight, bias, *how)

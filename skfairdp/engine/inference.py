@@ -38,7 +38,7 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
     are exact instead; where it still does, each row is asked by itself.
     """
     n = len(tables[0])
-    # Without rows a block of zeros tells the shape of an answer.
+    # Without rows, a block of zeros gives the shape of an answer.
     some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
     filled = [fill(table, DEFAULT_ROWS) for table in some]
     cuts = blocks(len(filled[0]), DEFAULT_ROWS)
@@ -70,7 +70,7 @@ def _in_turn(answer: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _alike_everywhere(answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int) -> bool:
-    """Whether made-up rows get the same answers, to the last bit, elsewhere and beside others."""
+    """Whether made-up rows get the same answers, to the last bit, in other batches and places."""
     rng = np.random.default_rng(0)
 
     def asked(block: list[Tensor], shift: int) -> list[Tensor]:
@@ -97,7 +97,7 @@ def _alike_everywhere(answer: Callable[..., Tensor], tables: Sequence[Tensor], r
 def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:
     """Compute outputs as at prediction, each row, of at least one, by itself.
 
-    Whatever the module does, a row's output depends on that row alone, and nothing of
+    Whatever the module does, a row's output depends on that row alone, and no part of
     the rows stays on the module: sums over private rows may be formed of it. `rows`: of a block,
     a public number, see :mod:`skfairdp.engine.row_blocks`.
     """
@@ -128,7 +128,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 def features_and_output(
     module: nn.Module, head: nn.Linear, X: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute what enters a linear head, a layer of the module, and the module's outputs."""
+    """Compute the inputs of a linear head, a layer of the module, and the module's outputs."""
     caught: dict[str, Tensor] = {}
 
     def both(part: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ def features_and_output(
 
 
 def link_of(criterion: nn.Module, *, of_numbers: bool = False) -> str:
-    """Tell what outputs of a module trained with a criterion are.
+    """Return the kind of outputs of a module trained with a criterion.
 
     What `probabilities` takes; "number" for one scaled number a row, where `of_numbers`.
     """

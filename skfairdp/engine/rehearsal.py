@@ -1,4 +1,4 @@
-"""A rehearsal on made-up rows, before anything is charged or a private row is seen."""
+"""Rehearsal on made-up rows, before anything is charged or a private row is used."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def rehearse(
                 return serving.arithmetic
         if serving.one_by_one:
             raise ValueError(
-                "The module gives another gradient for a row when it is asked again, or beside "
-                "other rows. Let it keep nothing from one call to the next, and process every row "
-                "by itself."
+                "The module gives another gradient for a row when it is asked again, or together "
+                "with other rows. Let it keep nothing from one call to the next, and process every "
+                "row by itself."
             )
         clipper.retreat()
         serving = clipper.serving(rows)
@@ -149,7 +149,7 @@ class _Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class _Block:
-    """A clipper that is shown made-up rows in blocks of one size."""
+    """A clipper on made-up rows in blocks of one size."""
 
     clipper: Clipper
     size: int
@@ -175,7 +175,7 @@ class _Block:
         return None
 
     def observed(self, rows: Tensor, order: Tensor | None = None) -> list[Tensor]:
-        """Gradients of a few rows; outputs, norms, factors of all, in the order that they had."""
+        """Gradients of a few rows; outputs, norms and factors of all, in their original order."""
         order = torch.arange(len(rows)) if order is None else order
         probed, back = order < self.probes, order.argsort()
         *some, outputs, norms, factors = self._computed(rows[order], probed.to(rows.device))

@@ -17,7 +17,7 @@ from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.row_blocks import fill
 from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
-from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
+from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm, within_norm
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import GRID_FAILURE, LEAST_MULTIPLIER, CountRelease, Plan, Segment
 from skfairdp.privacy.relations import NEIGHBOURS
@@ -63,14 +63,14 @@ class NoisyRelease(BatchSums):
         )
 
     def beside(self, plan: Plan, noise: NoiseSource) -> NoisyRelease:
-        """Make a release of another plan over the same rows, with batches and noise of its own."""
+        """Make a release of another plan over the same rows, with its own batches and noise."""
         return NoisyRelease(self._rows, plan, self._clipper, noise)
 
     @property
     def joins(self) -> bool:
         """Whether public rows may join a sum.
 
-        Not where layers draw: how far their stream has moved tells the size of the batch.
+        Not where layers draw: the position of their stream reveals the size of the batch.
         """
         return self._clipper.draws_nothing(self._rows.X)
 
@@ -256,21 +256,26 @@ class NoisyRelease(BatchSums):
         segment: Segment,
         assign: Callable[[Rows], tuple[np.ndarray, np.ndarray]],
         shape: tuple[int, ...],
+        n_entries: int = 1,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Release all prefix sums of histograms over all rows.
 
         `segment`: one step that takes every record: rate 1, and one block with the noise of the
         factored histogram and `prefix_norm` as its norm. Its noise is exact in any case, cut at 16
-        standard deviations: states `GRID_FAILURE`. `assign`: maps the rows to the entry of the
+        standard deviations: states `GRID_FAILURE`. `assign`: maps the rows to the entries of the
         table that each one adds to (negative for none), and to what it adds, 1 or -1; both depend
         on that row and on released values alone. `shape`: of the table; the last axis is that of
-        the bins. Result: sums, of that shape; standard deviation of the noise of each bin's sum.
+        the bins. `n_entries`: most entries that a record adds to; of more the first count, and in
+        one histogram the first of each sign. Two of opposite signs pull against each other, so the
+        norm grows with the root of their number. Result: sums, of that shape; standard deviation
+        of the noise of each bin's sum.
         """
         (block,) = segment.blocks
-        if {*segment.rates, *block.weights} != {1.0} or block.max_norm < prefix_norm(shape[-1]):
+        norm = prefix_norm(shape[-1], n_entries)
+        if {*segment.rates, *block.weights} != {1.0} or block.max_norm < norm:
             raise PlanError(
                 "A table of prefix sums takes every record once: plan a rate and weights of 1, "
-                f"and a norm of prefix_norm({shape[-1]})."
+                f"and a norm of prefix_norm({shape[-1]}, {n_entries})."
             )
         if block.noise_std > 0.0 and (
             segment.failure < GRID_FAILURE or segment.multiplier(0) < LEAST_MULTIPLIER
@@ -283,7 +288,10 @@ class NoisyRelease(BatchSums):
 
         def of_cells(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
             entries, signs = assign(rows)
-            return np.where(rows.codes >= 0, entries, -1), signs
+            if entries.ndim > 1:
+                entries = within_norm(entries, signs, shape[-1], n_entries)
+            belongs = rows.codes >= 0
+            return np.where(belongs if entries.ndim == 1 else belongs[:, None], entries, -1), signs
 
         table = PrefixSums(shape[-1], block.noise_std)
 

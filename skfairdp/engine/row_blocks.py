@@ -22,7 +22,7 @@ DEFAULT_ROWS = 288
 PERSON_BLOCKS = tuple(96 * k for k in (1, 2, 3, 4, 5, 6, 8, 10, 12))
 """Rows of the blocks of a batch of persons, whose expected number of rows is not public."""
 
-# Operands of a block of about so many rows stay in the cache.
+# Number of rows of a block whose operands stay in the cache.
 _CACHED_ROWS = 1024
 # Full vectors of all processors, and whole groups of rows in their products of matrices, which are
 # of up to 48 rows: what is left over at the end of either is computed otherwise.
@@ -85,7 +85,7 @@ def rows_for(most: int, rows: int) -> int:
 
 
 def person_block(rows: int, largest: int) -> int:
-    """Rows of the block that takes so many: the next of a few sizes, `largest` at most."""
+    """Size of the block for a number of rows: the next of a few sizes, at most `largest`."""
     return min([size for size in PERSON_BLOCKS if size >= rows] + [largest])
 
 
@@ -116,7 +116,7 @@ class PairwiseSum:
     Added one after the other, the first of n terms would be rounded n times; in pairs, and
     pairs of pairs, ``2 log2(n)`` times at most.
 
-    `in_turn`: so many terms are added one after the other before pairs are formed: for terms that
+    `in_turn`: number of terms that are added one by one before pairs are formed: for terms that
     are large, and of few rows each.
     """
 

@@ -1,4 +1,4 @@
-"""One fairness claim with everything that a reader needs to judge it."""
+"""Fairness claim: a bound with its scope, method, counts and assumptions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.fairness.scopes import DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
+from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments, check_values
 
 RARE = 0.01  # selection rates below this, or above one minus this, make a model nearly constant
 _UNIT = Number(0.0, 1.0)
@@ -74,7 +74,7 @@ class FairnessGuarantee:
     Parameters
     ----------
     notion : str
-        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`, or of a notion of yours.
+        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`, or of your own notion.
     bound : float in [0, 1]
         The largest difference is at most this.
     scope : str
@@ -100,7 +100,7 @@ class FairnessGuarantee:
     derivation : Derivation or None
         How the bound follows from the counts, so that it can be computed again.
     words : tuple of two str, or None
-        Rates and meaning of a notion of yours, `Notion.words`; None for a known name.
+        Rates and meaning of your own notion, `Notion.words`; None for a known name.
 
     Raises
     ------
@@ -231,11 +231,11 @@ class FairnessGuarantee:
         -------
         float
         """
-        check_arguments(locals(), distance=_UNIT)
+        check_values(distance=(distance, _UNIT))
         return min(1.0, self.bound + 2.0 * distance)
 
     def _remedy(self) -> str:
-        """What would make a bound from counts useful."""
+        """Remark on the changes that would make a bound from counts useful."""
         assert self.confidence_level is not None
         strata = self._by_stratum.values()
         sizes = min(([max(0, round(c.trials)) for c in cells] for cells in strata), key=min)
@@ -328,5 +328,5 @@ def json_label(label: Hashable) -> Any:
 
 
 def label_from_json(value: Any) -> Hashable:
-    """Group label from what `json_label` returned."""
+    """Group label from its JSON form; inverse of `json_label`."""
     return tuple(label_from_json(part) for part in value) if isinstance(value, list) else value

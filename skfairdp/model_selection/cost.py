@@ -44,7 +44,7 @@ class SearchCost:
 
 
 def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
-    """State what a fitted search cost.
+    """State the cost of a fitted search.
 
     Each fit is another release about the rows in its training folds, and the fits
     compose. The scores of scikit-learn's searches are exact figures about validation rows,

@@ -1,4 +1,4 @@
-"""Each record goes to training or hold-out by a draw of its own; one noisy table scores models."""
+"""Each record goes to training or hold-out by its own draw; one noisy table scores models."""
 
 from __future__ import annotations
 

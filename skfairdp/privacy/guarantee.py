@@ -1,4 +1,4 @@
-"""The privacy half of a certificate: one statement, its relation and its conditions."""
+"""Privacy guarantee: one statement with its neighbouring relation and its assumptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_accounting import dp_event as events
 
-from skfairdp.parameters import CHANCE, NOT_NEGATIVE, check_arguments
+from skfairdp.parameters import CHANCE, NOT_NEGATIVE, check_values
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.serialization import (
     event_from_dict,
@@ -262,6 +262,6 @@ class PrivacyGuarantee:
 
 
 def _check(epsilon: float, delta: float, adjacency: str, protects: str) -> None:
-    check_arguments(locals(), epsilon=NOT_NEGATIVE, delta=CHANCE)
+    check_values(epsilon=(epsilon, NOT_NEGATIVE), delta=(delta, CHANCE))
     check_name("adjacency", adjacency, ADJACENCIES)
     check_name("protects", protects, PROTECTS)

@@ -99,7 +99,6 @@ def priced(model: Any, facts: RowFacts) -> Quote:
     model._check_has_groups(facts.groups)
     if facts.unit == "person":
         model._check_takes_persons()
-        model._person_ids = ()
     noise = NoiseSource(0 if model.reproducible_noise else None)
     facts = model._facts_of_fit(facts)
     found: Quote = model._priced(facts, noise)
@@ -109,7 +108,7 @@ def priced(model: Any, facts: RowFacts) -> Quote:
 
 
 def inner_quote(outer: Any, inner: Any, facts: RowFacts) -> Quote:
-    """Price what is fitted inside an estimator that adds no cost of its own."""
+    """Price the inner fit of an estimator that adds no cost."""
     if not hasattr(type(inner), "_priced"):
         stated = PrivacyGuarantee.void(
             f"{kind_of(inner)} is not an estimator of skfairdp: nothing bounds what it reveals "
@@ -188,7 +187,7 @@ def _whole_search(search: Any, parts: list[Quote], facts: RowFacts, said: str) -
 
 
 def _composed(stated: list[PrivacyGuarantee], reasons: list[str]) -> PrivacyGuarantee | None:
-    """State what several fits on the same rows promise together."""
+    """State the guarantee of several fits on the same rows together."""
     relations = {(one.adjacency, one.protects) for one in stated if not one.is_void}
     if reasons or len(totals(stated)) > 1:
         several = "Steps protect different things, and their costs have no total."

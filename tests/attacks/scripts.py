@@ -20,7 +20,7 @@ class Record:
 
     `arguments`: on its command line. `prints`, `never_prints`: regular expressions. `stops`: the
     error with which it ends, where a refusal is the defence. `helper`: a module that other scripts
-    import, which does nothing by itself. `needs`: what the script expects and lacks: a file beside
+    import, which does nothing by itself. `needs`: what the script expects and lacks: a file next to
     it, or a private function that is gone. `now`: the test that attacks the same place today.
     `folders`: folders that it writes into.
     """

@@ -28,7 +28,7 @@ N = 60
 LARGE = 2**53 + 1
 ZONED = pd.Timestamp("2026-03-01", tz="Asia/Tokyo")
 ANY = [None, float("nan"), 0.5, LARGE, True, "", "text", "new\0", ZONED]
-# Containers, and the cells that each of them can hold beside those of its own type.
+# Containers, and the cells that each of them can hold in addition to those of its own type.
 NUMBERS: dict[str, tuple[Callable[[list[list[Any]]], Any], list[Any]]] = {
     "lists": (lambda rows: rows, ANY),
     "objects": (lambda rows: np.array(rows, dtype=object), ANY),
@@ -78,7 +78,7 @@ def polars_series(cells: list[Any]) -> Any:
 
 
 class Received(Exception):
-    """Ends a fit at the door, with the rows that came through."""
+    """Ends a fit where rows enter, with the rows that came through."""
 
     def __init__(self, *columns: Any) -> None:
         self.rows = [np.asarray(column) for column in columns]

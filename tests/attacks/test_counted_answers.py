@@ -121,7 +121,7 @@ NETS = {
 
 
 def at_address(rows: np.ndarray, offset: int) -> np.ndarray:
-    """Put a table where it begins so many bytes after a whole vector."""
+    """Put a table where it begins a number of bytes after a whole vector."""
     memory = np.zeros(rows.nbytes + 128, dtype=np.uint8)
     start = -memory.ctypes.data % 64 + offset
     table = memory[start : start + rows.nbytes].view(rows.dtype).reshape(rows.shape)

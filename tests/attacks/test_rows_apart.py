@@ -1,4 +1,4 @@
-"""What a row is turned into is its own, to the last bit, whatever rows are beside it.
+"""Tests that an output of a row depends on that row alone, to the last bit.
 
 A unit at the kink of a ReLU switches with the last bit of its input. If that bit depended on
 how many rows share a batch, one record less would turn the clipped gradients of others.

@@ -203,7 +203,7 @@ def test_a_search_that_pays_for_itself_states_its_own_cost(rows):
     assert certificate.privacy == search.privacy_
     (alternatives,) = (fact for fact in certificate.facts if fact.name == "alternatives")
     assert alternatives.value == "10 expected by PrivateSearchCV"
-    del search.fit_digests_
+    search.receipt_ = dataclasses.replace(search.receipt_, digests={})
     assert "PrivateSearchCV was changed after its fit" in certify(search).privacy.assumptions[0]
 
 

@@ -9,11 +9,19 @@ from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import PUBLIC, Fact
 from skfairdp.certificate.render import group_sections
 from skfairdp.certificate.render.elements import KeyFigures, Section, Table
-from skfairdp.certificate.render.record_sections import Watch, check_watch, of_ledger, of_monitor
+from skfairdp.certificate.render.record_sections import (
+    Frontier,
+    Watch,
+    check_watch,
+    of_ledger,
+    of_monitor,
+    of_path,
+)
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.number_notions import NUMBER_NOTIONS
 from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.figures import as_given, epsilon_text, factor_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -28,7 +36,7 @@ _GROUPS = (
 _USE = (
     "That the model is accurate, or fit for a purpose, or that its use is lawful.",
     "What privacy costs in accuracy: a model trained without it on the same rows would have to be "
-    "shown beside this one, and nothing would protect these rows any more.",
+    "shown next to this one, and nothing would protect these rows any more.",
     "That it was not chosen among several by looking at their certificates, unless the assumptions "
     "above say how many there were.",
 )
@@ -41,8 +49,9 @@ def certificate_sections(
     tolerance: float | None = None,
     monitor: Watch | None = None,
     template: str = PLAIN,
+    path: Frontier | None = None,
 ) -> tuple[Section, ...]:
-    """Collect what a certificate says, a summary first; arguments as of `Certificate.to_html`."""
+    """Collect the sections of a certificate, summary first; arguments of `Certificate.to_html`."""
     facts = claims.facts
     if ledger is not None:
         fits = f"fits in the ledger below: {len(ledger.entries())}"
@@ -62,6 +71,8 @@ def certificate_sections(
         Section("What is not claimed", (tuple(_not_claimed(claims)),), extra=True),
         _model(claims),
     ]
+    if path is not None:
+        found.append(of_path(path))
     if ledger is not None:
         found.append(of_ledger(ledger))
     if monitor is not None:
@@ -99,14 +110,13 @@ def _key_figures(claims: Claims) -> KeyFigures:
 
 
 def _utility(claims: Claims) -> Section:
-    """How often the model is right, beside one answer for everybody."""
-    known = claims.accuracy
+    """Accuracy of the model or errors of its numbers, compared with one answer for everybody."""
+    known = claims.measured
     if known is None:
         return Section("Utility", ())
+    text = group_sections.share_text if claims.errors is None else group_sections.number_text
     how = "bought: the counts carry noise" if known.noisy else "public: exact counts"
-    rows = tuple(
-        (name, *map(group_sections.share_text, figures)) for name, *figures in known.measures
-    )
+    rows = tuple((name, *map(text, figures)) for name, *figures in known.measures)
     headings = ("On the held-out rows", "Model", "One answer for everybody")
     table = Table(f"Utility ({how})", rows, headings, numbers_from=1)
     return Section("Utility", (table,), extra=True)
@@ -186,7 +196,7 @@ def _model(claims: Claims) -> Section:
 
 
 def _not_claimed(claims: Claims) -> Iterator[str]:
-    """What a reader might think the claims say, and they don't."""
+    """Statements that a reader might wrongly infer from the claims."""
     privacy, fairness = claims.privacy, claims.fairness
     if privacy is None or privacy.is_void:
         yield "Privacy: nothing is promised to the people in the training data."
@@ -194,7 +204,8 @@ def _not_claimed(claims: Claims) -> Iterator[str]:
         yield from PROTECTED[privacy.protects].not_claimed
         yield from NEIGHBOURS[privacy.adjacency].not_claimed
     if fairness:
-        missing = sorted(set(NOTIONS) - {claim.notion for claim in fairness})
+        stated = {claim.notion for claim in fairness}
+        missing = sorted(set(NOTIONS if stated & set(NOTIONS) else NUMBER_NOTIONS) - stated)
         if missing:
             names = ", ".join(map(group_sections.words_of, missing))
             yield f"Other notions of fairness, which this model may violate: {names}."

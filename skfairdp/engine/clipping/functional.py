@@ -71,7 +71,7 @@ class FunctionalClipper(Clipper):
         self._places = _places(module, flat)
         self._layout = flat.layout
         self._size = flat.vector.numel()
-        # So many squares of a parameter are added in the module's arithmetic.
+        # Number of squares of a parameter that are added in the module's arithmetic.
         terms = max(math.prod(slot.shape[1:] or slot.shape) for slot in flat.layout)
         self.margin = rounding_margin(flat.vector.dtype, terms)
         self.one_by_one = self._size > _LARGEST_MODULE
@@ -190,7 +190,7 @@ def _squared_norms(gradient: torch.Tensor) -> torch.Tensor:
 
 
 def _keeps_state(module: nn.Module, X: torch.Tensor) -> bool:
-    """Tell whether what a module does to one row shows in one of its tensors afterwards."""
+    """Return whether a row changes one of the module's tensors."""
     left = []
     for value in (0.0, 1.0):
         probe = copy_module(module)

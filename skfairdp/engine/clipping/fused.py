@@ -64,7 +64,7 @@ class FusedClipper(Clipper):
         self._reserve(1)
 
     def accepts(self, X: torch.Tensor) -> bool:
-        """Tell whether the outer-product identity holds for such a batch (B, ...)."""
+        """Return whether the outer-product identity holds for such a batch (B, ...)."""
         return (X.dim() == 2 or (self._stack.flattens and X.dim() > 2)) and self._stack.holds
 
     def _rows_of_block(self, rows: int) -> int:
@@ -123,7 +123,7 @@ class FusedClipper(Clipper):
     def _forward(
         self, X: torch.Tensor
     ) -> tuple[list[torch.Tensor], list[list[torch.Tensor]], torch.Tensor]:
-        """Return the inputs of the trained layers, what backward needs, the output."""
+        """Return the inputs of the trained layers, the state for backward, and the output."""
         stack = self._stack
         value = X.flatten(1) if stack.flattens else X
         if stack.before:

@@ -77,7 +77,7 @@ class LayeredClipper(FunctionalClipper):
         self._image_shape = module.image_shape if type(module) is SmallCNN else None
 
     def accepts(self, X: torch.Tensor) -> bool:
-        """Tell whether no layer draws."""
+        """Return whether no layer draws."""
         drawing = (type(x) is nn.Dropout and x.training and x.p > 0 for _, x in self._layers)
         return not any(drawing)
 

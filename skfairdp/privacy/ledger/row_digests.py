@@ -63,6 +63,18 @@ def row_set_digest(rows: Any, key: bytes) -> str:
     return hashlib.blake2b(b"".join(each), key=key, digest_size=16).hexdigest()
 
 
+def people_digest(people: pd.DataFrame, key: bytes) -> str:
+    """Digest of all rows of a table, or of all ids, whatever the order of rows and columns.
+
+    With digest and key one can test a guess of the whole table, and of nothing less.
+    """
+    names = sorted(people.columns, key=str)
+    texts = pd.DataFrame({str(name): people[name].astype(str) for name in names})
+    short = hashlib.blake2b(key, digest_size=8).hexdigest()  # 16 letters, as pandas wants
+    each = pd.util.hash_pandas_object(texts, index=False, hash_key=short).to_numpy()
+    return hashlib.blake2b(np.sort(each).tobytes(), key=key, digest_size=16).hexdigest()
+
+
 def _encoded_rows(rows: Any) -> list[bytes]:
     """Every row by itself: numbers by what is not zero, others value by value.
 

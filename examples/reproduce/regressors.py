@@ -1,7 +1,7 @@
-"""R² of the private regressors beside ridge regression without privacy, over five splits.
+"""R² of the private regressors and of ridge regression without privacy, over five splits.
 
 Reads abalone.csv.gz, law_school_clean.csv.gz and communities_crime.csv.gz from the folder that
-SKFAIRDP_DATA names. Run from the root: ``python -m examples.reproduce.numbers``.
+SKFAIRDP_DATA names. Run from the root: ``python -m examples.reproduce.regressors``.
 """
 
 from __future__ import annotations
