@@ -354,7 +354,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         self._bind()
 
     def _changed_since_fit(self) -> tuple[str, ...]:
-        """Return what is not as `fit` left it, in words; empty for a model that is."""
+        """List, in words, the parts that changed since `fit`; empty for an unchanged model."""
         receipt = vars(self).get("receipt_")
         return changes(None if receipt is None else receipt.digests, self._bound_state())
 

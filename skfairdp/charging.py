@@ -110,7 +110,7 @@ class ChargedFit:
         """Warn that a second fit without a ledger spends again; no trace of rows is kept."""
         fitted = vars(self).get(self._post_processes or "", self)
         own, found = vars(fitted), []
-        if self._learns_from_rows:  # where releases cost as well, the fit has a figure of its own
+        if self._learns_from_rows:  # where releases cost as well, the fit has its own figure
             found.append(_promised(own))
         if "releases_" in own and fitted.releases_.total:
             found.append(fitted.privacy_)  # the next fit counts releases from none

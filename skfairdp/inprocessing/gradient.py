@@ -14,7 +14,17 @@ from skfairdp.certificate.fit_digests import bind_each
 from skfairdp.datasets.stored_rows import in_chunks, stored_rows
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
-from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watch
+from skfairdp.inprocessing.run import (
+    ReadRows,
+    ReadyNet,
+    Run,
+    Training,
+    joined,
+    refuse_idle_optimizer,
+    refuse_persons,
+    rows_of,
+    watched,
+)
 from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
@@ -281,18 +291,40 @@ class GradientPredictor(BudgetedPredictor):
         clipper = make_clipper(module, prepared.flat, objective)
         n = read.facts.n
         beside = self._rows_beside(n)
-        seen = [rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons, n, beside)]
+        seen = [rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)]
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
         rates = [r * f for r, f in zip(rates, factors, strict=True)]
-        stated = quote.privacy
         if processes.size > 1:
-            processes.agree(bind_each({"plan": repr(plan), "state": released}))
-            seen.append(watch(processes, rows, prepared.flat.vector, epoch))
-        stated = stated and stated.assuming(*seen)
-        self._charge(stated)  # before a row reaches the engine
-        release = NoisyRelease(rows, plan, clipper, noise, processes)
+            processes.agree(bind_each({"plan": repr(plan), "state": ready.released}))
+            seen.append(watched(processes, rows, prepared.flat.vector, epoch))
+        return Training(
+            plan=plan,
+            ready=ready,
+            rows=rows,
+            classes=read.classes,
+            objective=objective,
+            clipper=clipper,
+            noise=read.noise,
+            draws=draws,
+            learning_rates=rates,
+            steps_per_epoch=epoch,
+            stated=quote.privacy and quote.privacy.assuming(*seen),
+            processes=processes,
+        )
+
+    def _trained(self, training: Training, train: Callable[[Run], None] | None = None) -> None:
+        """Train on the noisy sums that the plan allows, and keep the net.
+
+        `train`: in place of `_train`, for models that are trained together.
+        """
+        from skfairdp.engine.parameter_vector import copy_parameters
+        from skfairdp.engine.release import NoisyRelease
+        from skfairdp.engine.training import Progress
+
+        plan, ready, processes = training.plan, training.ready, training.processes
+        release = NoisyRelease(training.rows, plan, training.clipper, training.noise, processes)
         shown = self.progress if processes.leads else False
         progress = Progress(plan.steps, shown, type(self).__name__)
         run = Run(

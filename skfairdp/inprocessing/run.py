@@ -16,6 +16,7 @@ from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.fairness.groups import Groups
 from skfairdp.persons import Persons
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.receipts import RowFacts
@@ -171,7 +172,7 @@ def joined(
     return int(processes.total(torch.tensor(len(X)))), groups
 
 
-def watch(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) -> str:
+def watched(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) -> str:
     """Have weights compared each epoch, refuse rows that others hold too, and say so."""
     processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)

@@ -134,7 +134,7 @@ def fit_within(
         table._fit_under(replace(given, y=None, sensitive_features=None), charges[0])
         rows = later.fit_transform(table.transform(rows))
         # A plan made before the table was seen composes with it. Another one was chosen by
-        # looking: where there is a budget, it is charged beside what was planned.
+        # looking: where there is a budget, it is charged in addition to the plan.
         facts = replace(facts, n_features=np.shape(rows)[1])
         charge = charges[1]
         if priced(model, facts).privacy != quote.privacy:

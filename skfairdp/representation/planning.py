@@ -46,7 +46,7 @@ def training_plan(encoder: Any, n: int) -> Plan:
 def training_promise(
     encoder: Any, plan: Plan | None, noise: NoiseSource, facts: RowFacts
 ) -> PrivacyGuarantee:
-    """State what training promises to the training rows: void where that is nothing."""
+    """State the guarantee of the training rows, which may be void."""
     protects = facts.unit
     if plan is None:
         return PrivacyGuarantee.void(RAW)

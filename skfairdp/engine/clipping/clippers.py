@@ -42,8 +42,9 @@ class _FastClipper(Clipper):
         return self.path == "fused" and self.serving(X) is self._fast
 
     def retreat(self) -> None:
-        for clipper in (self._fast, self._functional, super()):
-            clipper.retreat()
+        super().retreat()
+        self._fast.retreat()
+        self._functional.retreat()
 
     def serving(self, X: torch.Tensor) -> Clipper:
         fast = not self.one_by_one and self._fast.accepts(X)
