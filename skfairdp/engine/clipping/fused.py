@@ -112,6 +112,8 @@ class FusedClipper(Clipper):
             if not all_finite:
                 blank = (factors == 0).unsqueeze(1)
                 vectors = [vector.masked_fill(blank, 0.0) for vector in vectors]
+            # Made-up rows weigh nothing, and in which order others are added is of no account.
+            vectors, coefficients = [v[: block.n] for v in vectors], coefficients[:, : block.n]
             inputs, deltas = vectors[: len(self._slots)], vectors[len(self._slots) :]
             for row, views in zip(coefficients, self._views, strict=True):
                 # Micro-batches share no record.
