@@ -67,11 +67,8 @@ class RoundedGaussian:
         cells = np.repeat(np.arange(-N_CELLS, N_CELLS), both)
         self._cells = np.full(2**SLOT_BITS, N_CELLS, dtype=np.int16)
         self._cells[: len(cells)] = cells
-        # By slot too: the first number of its cell, and first bits below which a number is kept
-        # whatever its position.
-        self._starts = self._cells.astype(np.int64) << SHIFT
-        both_surely = np.array([*reversed(surely), *surely, 0], dtype=np.uint16)
-        self._surely = both_surely[self._cells.astype(np.intp) + N_CELLS]
+        # First bits below this are kept whatever the position.
+        self._surely = np.array([*reversed(surely), *surely, 0], dtype=np.uint16)
         self._chances = self.unit / np.array([*both, math.inf])
 
     def add_to(self, numbers: NDArray[Any], words: Words) -> None:
@@ -100,17 +97,20 @@ class RoundedGaussian:
 
         `word` (n,): independent and uniform; overwritten. `words`: for what these leave open.
         """
-        first = word.view(np.uint16)[0 if sys.byteorder == "little" else 3 :: 4]
-        slot = (word >> np.uint64(64 - SLOT_BITS)).view(np.int64)
-        unsure = np.flatnonzero(first >= self._surely.take(slot, mode="clip"))
-        values = self._starts.take(slot, mode="clip")
-        first, cell = first[unsure], self._cells[slot[unsure]]
+        quarters = word.view(np.uint16).reshape(-1, 4)
+        highest, lowest = (3, 0) if sys.byteorder == "little" else (0, 3)
+        first = quarters[:, lowest]
+        cell = self._cells.take(quarters[:, highest] >> (16 - SLOT_BITS), mode="clip")
+        unsure = np.flatnonzero(first >= self._surely.take(cell + N_CELLS, mode="clip"))
+        first = first[unsure]
         # In place, as most of the time goes into fetching memory.
         position = word.view(np.int64)
         position >>= KEEP_BITS
         position &= (1 << SHIFT) - 1
+        values = cell.astype(np.int64)
+        values <<= SHIFT
         values |= position
-        kept = self._decide(values[unsure], cell, first, words)
+        kept = self._decide(values[unsure], cell[unsure], first, words)
         return values, unsure[~kept]
 
     def _decide(
