@@ -80,7 +80,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     privacy_ : PrivacyGuarantee or None
         What is guaranteed; None after ``epsilon=inf``.
     receipt_ : Receipt
-        What the fit left beside the model: the quote that it kept to, and digests of its state.
+        Record of the fit: the quote that it kept to, and digests of its state.
     """
 
     random_state: int | RandomState | None = None

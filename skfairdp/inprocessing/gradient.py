@@ -290,15 +290,14 @@ class GradientPredictor(BudgetedPredictor):
         clipper = make_clipper(module, prepared.flat, objective)
         n = read.facts.n
         beside = self._rows_beside(n)
-        rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)
+        seen = [rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)]
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
         rates = [r * f for r, f in zip(rates, factors, strict=True)]
-        stated = quote.privacy
         if processes.size > 1:
             processes.agree(bind_each({"plan": repr(plan), "state": ready.released}))
-            stated = watched(processes, rows, stated, prepared.flat.vector, epoch)
+            seen.append(watched(processes, rows, prepared.flat.vector, epoch))
         return Training(
             plan=plan,
             ready=ready,
@@ -310,7 +309,7 @@ class GradientPredictor(BudgetedPredictor):
             draws=draws,
             learning_rates=rates,
             steps_per_epoch=epoch,
-            stated=stated,
+            stated=quote.privacy and quote.privacy.assuming(*seen),
             processes=processes,
         )
 

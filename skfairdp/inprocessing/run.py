@@ -172,20 +172,11 @@ def joined(
     return int(processes.total(torch.tensor(len(X)))), groups
 
 
-def watched(
-    processes: Processes,
-    rows: Rows,
-    stated: PrivacyGuarantee | None,
-    vector: torch.Tensor,
-    epoch: int,
-) -> PrivacyGuarantee | None:
+def watched(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) -> str:
     """Compare weights each epoch, refuse rows held by several processes, and state it."""
     processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)
-    if stated is None or stated.is_void:
-        return stated
-    also = PROCESSES.format(n=processes.size)
-    return replace(stated, assumptions=(*stated.assumptions, also))
+    return PROCESSES.format(n=processes.size)
 
 
 def _as_read(rows: Rows) -> Iterator[NDArray[np.floating]]:

@@ -13,7 +13,7 @@ from skfairdp.receipts.quoted import Quote
 
 @dataclass(frozen=True, eq=False)
 class Receipt:
-    """What a fit left beside its model; `privacy_`, `plan_`, `groups_` and others are views of it.
+    """Record of a fit; `privacy_`, `plan_`, `groups_` and others are views of it.
 
     Parameters
     ----------
