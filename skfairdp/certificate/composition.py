@@ -11,14 +11,6 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.certificate.unwrap import (
-    ContainerChoice,
-    Deployed,
-    charges_privacy,
-    kind_of,
-    learns_from_rows,
-    why_learned,
-)
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose
@@ -26,6 +18,15 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import covered
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
+from skfairdp.receipts.unwrap import (
+    ContainerChoice,
+    Deployed,
+    charges_privacy,
+    kind_of,
+    learns_from_rows,
+    reads_by_itself,
+    why_learned,
+)
 
 Steps = Sequence[tuple[str, Any]]  # each with its name
 _SEEDED = "The noise of the counts is reproducible: anyone who knows its seed can subtract it."
@@ -231,7 +232,8 @@ def _because(step: Any) -> str:
 def sorted_steps(leaves: Steps, public_steps: Sequence[str]) -> tuple[Steps, tuple[str, ...]]:
     """Steps that were not declared public, and the assumptions about all steps."""
     other = [leaf for leaf in leaves if not _listed(leaf[0], public_steps)]
-    return other, tuple(
+    typed = any(reads_by_itself(step) for _, step in other)
+    return other, (assumptions.TYPED_CELLS,) * typed + tuple(
         assumptions.DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
         for name, step in leaves
         if _listed(name, public_steps) and (charges_privacy(step) or learns_from_rows(step))

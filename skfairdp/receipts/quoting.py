@@ -10,14 +10,14 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.step_rules import reasons_of_container
-from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, leaves_of
 from skfairdp.parameters import check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import totals
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.facts import RowFacts, checked_facts
 from skfairdp.receipts.quoted import Quote
+from skfairdp.receipts.step_rules import reasons_of_container
+from skfairdp.receipts.unwrap import charges_privacy, kind_of, learns_from_rows, leaves_of
 
 _MOST_CANDIDATES = 100
 
@@ -99,7 +99,6 @@ def priced(model: Any, facts: RowFacts) -> Quote:
     model._check_has_groups(facts.groups)
     if facts.unit == "person":
         model._check_takes_persons()
-        model._person_ids = ()
     noise = NoiseSource(0 if model.reproducible_noise else None)
     facts = model._facts_of_fit(facts)
     found: Quote = model._priced(facts, noise)
