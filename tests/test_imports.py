@@ -29,7 +29,6 @@ LAYERS = (
     {"protocol"},
     {"receipts"},
     {"engine", "certificate"},
-    {"charging"},
     {"base"},
     {
         "inprocessing",
