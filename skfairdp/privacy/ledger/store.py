@@ -63,7 +63,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
     if (size := path.stat().st_size) < SHORTEST:
         raise LedgerError(
             f"The file {str(path)!r} is empty or cut short ({size} bytes): if it was a privacy "
-            "ledger, its record of the spent privacy is lost. Restore it from a backup. A new ledger "
+            "ledger, its record of spent privacy is lost. Restore it from a backup. A new ledger "
             "is made where no file exists: remove this one only if nothing was charged to it."
         )
     return sqlite3.connect(
