@@ -177,8 +177,8 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     def _check_takes_persons(self) -> None:
         if not self._takes_persons:
             raise ValueError(
-                f"{type(self).__name__} got person_ids, and has no promise about a person with "
-                "several rows: what it promises is about one row. Fit it without person_ids on one "
+                f"{type(self).__name__} got person_ids, but its guarantee is about one row, not "
+                "about a person with several rows. Fit it without person_ids on one "
                 "row of each person, drawn by chance, or use an estimator that takes them, such as "
                 "DPSGDClassifier."
             )
