@@ -23,7 +23,7 @@ from skfairdp.datasets.stored_rows import (
     refuse_values,
 )
 from skfairdp.labels import label_column, refuse_labels
-from skfairdp.one_column import unmasked
+from skfairdp.one_column import table_of, unmasked
 
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
 _HARMLESS = re.compile(
@@ -93,6 +93,8 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     if isinstance(X, StoredRows):
         np.asarray(X)  # which says that they are not in memory
     X = unmasked(X)
+    # Arrow and polars would choose a type by the cells, and a value for those that are missing.
+    X = X if (table := table_of(X)) is None else table
     if isinstance(X, pd.DataFrame) and not X.columns.is_unique:
         raise ValueError("'X' has several columns of one name; rename them.")
     if options.get("dtype") is not None:

@@ -24,6 +24,7 @@ LAYERS = (
     {"datasets", "one_column"},
     {"labels"},
     {"numbers", "persons", "rows"},
+    {"records"},
     {"privacy", "fairness"},
     {"protocol"},
     {"engine", "certificate"},

@@ -128,7 +128,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "preprocessing/table_levels.py": {"public": "divided <module>"},
     "preprocessing/thinning.py": {
         "public": "PrivateThinningClassifier._expected_plan",
-        "typed": "PrivateThinningClassifier._told",
+        "typed": "PrivateThinningClassifier._fit",
     },
     "representation/release_memory.py": {
         "counted": "ReleaseMemory.count ReleaseMemory.note _among",

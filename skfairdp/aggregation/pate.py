@@ -14,7 +14,8 @@ from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Choice, Number
-from skfairdp.receipts import RowFacts
+from skfairdp.receipts import Charge, Receipt, RowFacts
+from skfairdp.records import Given
 
 
 class PATEClassifier(AggregatedClassifier):
@@ -76,12 +77,14 @@ class PATEClassifier(AggregatedClassifier):
         sensitive_features_public : array-like, shape (n_public,) or (n_public, k), optional
             Their groups; several columns form intersections.
         """
-        self._warn_of_another_fit()
-        with self._all_or_nothing(), self._about(X, y, sensitive_features, person_ids):
+
+        def train(given: Given, charge: Charge) -> Receipt:
             public = public_rows(X_public, sensitive_features_public, type(self).__name__)
-            rows = self._check_rows(X, y, sensitive_features)
-            self._train_on(rows, queries_of(self, public))
-        return self
+            rows = self._check_rows(given)
+            return self._train_on(rows, queries_of(self, public), charge)
+
+        given = Given(X, y, sensitive_features, person_ids)
+        return self._fit_under(given, Charge(self), train)
 
 
 class FairPATEClassifier(PATEClassifier):

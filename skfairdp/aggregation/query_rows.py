@@ -14,6 +14,7 @@ from skfairdp.fairness.bounds.gated_answers import answered_of_asked
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.persons import Persons, refuse_other_order
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan
 from skfairdp.rows import check_features
 
 
@@ -158,9 +159,9 @@ def description(transcript: Transcript, groups: Groups | None, n_options: int) -
     }
 
 
-def spent(estimator: Any) -> tuple[str, ...]:
+def spent(estimator: Any, plan: Plan) -> tuple[str, ...]:
     """Describe the releases that epsilon pays for, and the outcome of the queries."""
-    *tests, votes = estimator.plan_.segments
+    *tests, votes = plan.segments
     counted = "".join(f"{segment.steps} noisy threshold tests and " for segment in tests)
     answered = f"{estimator.n_answered_} of {estimator.n_asked_} queries were answered"
     if estimator.public_groups_ is not None:

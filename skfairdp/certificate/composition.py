@@ -17,6 +17,7 @@ from skfairdp.certificate.unwrap import (
     charges_privacy,
     kind_of,
     learns_from_rows,
+    reads_by_itself,
     why_learned,
 )
 from skfairdp.figures import as_given, significant_up
@@ -231,7 +232,8 @@ def _because(step: Any) -> str:
 def sorted_steps(leaves: Steps, public_steps: Sequence[str]) -> tuple[Steps, tuple[str, ...]]:
     """Steps that were not declared public, and the assumptions about all steps."""
     other = [leaf for leaf in leaves if not _listed(leaf[0], public_steps)]
-    return other, tuple(
+    typed = any(reads_by_itself(step) for _, step in other)
+    return other, (assumptions.TYPED_CELLS,) * typed + tuple(
         assumptions.DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
         for name, step in leaves
         if _listed(name, public_steps) and (charges_privacy(step) or learns_from_rows(step))

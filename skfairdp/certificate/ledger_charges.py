@@ -58,7 +58,7 @@ def tell_ledgers(
     # Declarations of one fit do not hold for the steps of another. Noise makes fits
     # distinguishable; without noise, a digest would reveal rows.
     parts = (part for _, part in deployed._ours() if getattr(part, "privacy_", None) is not None)
-    noisy = [vars(part).get("fit_digests_") for part in parts if not part.privacy_.is_void]
+    noisy = [_digests(part) for part in parts if not part.privacy_.is_void]
     whose = f"found about the model of the fit {blake2b(repr(noisy).encode()).hexdigest()[:16]}"
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
@@ -75,6 +75,12 @@ def tell_ledgers(
                 known = (*without.assumptions, whose)
                 without = dataclasses.replace(without, assumptions=known)
                 declare_public(ledger, without, deployed.name)
+
+
+def _digests(part: Any) -> Any:
+    """Digests in the receipt of a fitted part; None where it has no receipt."""
+    receipt = vars(part).get("receipt_")
+    return None if receipt is None else receipt.digests
 
 
 def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:

@@ -94,6 +94,16 @@ def learns_from_rows(step: Any) -> bool:
     return why_learned(step) is not None
 
 
+def reads_by_itself(step: Any) -> bool:
+    """Whether a step that learns nothing reads rows by code of another library.
+
+    Such code chooses one type for many cells.
+    """
+    if isinstance(step, ContainerChoice) or charges_privacy(step):
+        return False
+    return answers_of(step)._learns_from_rows is not False and not learns_from_rows(step)
+
+
 def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
     """Steps inside containers, recursively; what passes columns on or drops them is left out.
 

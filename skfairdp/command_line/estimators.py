@@ -18,7 +18,7 @@ _MOST_STEPS = 4_000
 def estimator_of(
     request: Request, people: People, tolerance: float, book: PrivacyLedger | None
 ) -> Any:
-    """Make the estimator that was asked for; the two outcomes are declared.
+    """Make the estimator that was asked for; the outcomes are declared.
 
     `tolerance`: of the rows trained on; a certificate adds what held-out rows leave uncertain.
     """
@@ -30,7 +30,7 @@ def estimator_of(
         "progress": False if request.quiet else None,
         "ledger": book,
     }
-    first_is_positive = people.positive == people.outcomes[0]
+    first_is_positive = len(people.outcomes) == 2 and people.positive == people.outcomes[0]
     if name == "fairdp":
         # The estimator's threshold is that of the second class.
         threshold = 0.5 if request.threshold is None else request.threshold

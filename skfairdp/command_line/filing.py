@@ -147,7 +147,7 @@ class ChargedReport:
             confidence_level=request.confidence,
             person_ids=people.ids,
             holdout="public" if asked["count_epsilon"] is None else drawn,
-            pos_label=people.positive,
+            pos_label=people.positive if len(people.outcomes) == 2 else None,
             count_noise=self.noise,
             **asked,
         )
@@ -249,5 +249,6 @@ def trained(people: People, estimator: Any) -> Pipeline:
             classify__sensitive_features=people.groups,
             classify__person_ids=people.ids,
         )
-    fitted.positive_ = people.positive
+    if people.positive is not None:
+        fitted.positive_ = people.positive
     return fitted

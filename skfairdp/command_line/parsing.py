@@ -200,7 +200,7 @@ def _add_report_options(add: Callable[..., Any]) -> None:
         help="look, without noise, for columns that seem to say whose row it is, and name them to "
         "you alone",
     )
-    column("--target", required=True, help="the outcome, one of two values")
+    column("--target", required=True, help="the outcome, of two values or up to ten")
     groups = "the groups; again for intersections. Never a feature"
     column("--sensitive", required=True, action="append", help=groups)
     add("--epsilon", required=True, type=positive, help="largest privacy loss, in nats")
@@ -221,7 +221,8 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     )
     file("--out", default=Path("report.html"), help="the page (default report.html)")
     part("--delta", default=1e-6, help="probability of failure (default 1e-6)")
-    add("--positive", metavar="VALUE", help="the favourable outcome, one of the two values")
+    favourable = "the favourable outcome; needed where the target has two values"
+    add("--positive", metavar="VALUE", help=favourable)
     unread = "a column that is not looked at, such as a number of the customer; again for more"
     column("--drop", action="append", default=[], help=unread)
     kept = "a feature although its name is that of an identifier; again for more"

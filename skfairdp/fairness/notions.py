@@ -42,9 +42,10 @@ class Stratum:
 class Notion:
     """A fairness notion: the largest difference of certain rates between groups.
 
-    Whatever takes the name of a notion takes one of these. What is proved about notions holds
-    for every one that passes the checks below: that rows are counted by their labels alone,
-    which are there before a model is.
+    `RateConstrainedClassifier`, `LagrangianDualClassifier`, `PrivateSearchCV`, `group_gap`
+    and `certify` take one wherever they take a name; other estimators take names
+    alone. Certificates' bounds hold for every notion that passes the checks below: each rate is
+    taken among people with certain labels, which exist before any model.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,64 @@ from skfairdp.persons import Persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.receipts import RowFacts
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from skfairdp.engine.clipping.base import Clipper
     from skfairdp.engine.nets import PreparedNet
     from skfairdp.engine.objectives import Objective
     from skfairdp.engine.processes import Processes
     from skfairdp.engine.release import NoisyRelease, Rows
     from skfairdp.engine.training import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class ReadRows:
+    """Rows of a fit, checked and encoded."""
+
+    X: Any  # (n, ...), or rows that stay on disk
+    labels: NDArray[Any]  # codes of classes, negative for none; of a regressor the numbers
+    groups: Groups | None  # with the totals of all processes
+    persons: Persons | None  # None: each row is a person
+    classes: NDArray[Any] | None  # None for a regressor
+    facts: RowFacts
+    seed: int  # of what protects no record
+    noise: NoiseSource
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row."""
+        return tuple(self.X.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class ReadyNet:
+    """Net of a fit, which the plan and the mechanism can use."""
+
+    prepared: PreparedNet
+    released: nn.Module  # copy that gets the trained weights, and nothing else of the rows
+    link: str
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Everything that training needs, once no check is left."""
+
+    plan: Plan
+    ready: ReadyNet
+    rows: Rows
+    classes: NDArray[Any] | None
+    objective: Objective
+    clipper: Clipper
+    noise: NoiseSource
+    draws: AbstractContextManager[Any]
+    learning_rates: list[float]
+    steps_per_epoch: int
+    stated: PrivacyGuarantee | None
+    processes: Processes
 
 
 @dataclass(frozen=True)
@@ -91,6 +140,16 @@ def refuse_idle_optimizer(prepared: PreparedNet) -> None:
         vector.data.copy_(before)
 
 
+def refuse_persons(persons: Persons | None) -> None:
+    """Refuse persons whose rows may be spread over several processes."""
+    if persons is not None:
+        raise ValueError(
+            "'person_ids' needs all rows in one process: a person with rows in two of them "
+            "would be clipped in each, and count twice. Set distributed=None, or give one row "
+            "of each person."
+        )
+
+
 def joined(
     model: Any, processes: Processes, X: Any, classes: np.ndarray | None, groups: Groups | None
 ) -> tuple[int, Groups | None]:
@@ -113,20 +172,11 @@ def joined(
     return int(processes.total(torch.tensor(len(X)))), groups
 
 
-def watched(
-    processes: Processes,
-    rows: Rows,
-    stated: PrivacyGuarantee | None,
-    vector: torch.Tensor,
-    epoch: int,
-) -> PrivacyGuarantee | None:
+def watched(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) -> str:
     """Compare weights each epoch, refuse rows held by several processes, and state it."""
     processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)
-    if stated is None or stated.is_void:
-        return stated
-    also = PROCESSES.format(n=processes.size)
-    return replace(stated, assumptions=(*stated.assumptions, also))
+    return PROCESSES.format(n=processes.size)
 
 
 def _as_read(rows: Rows) -> Iterator[NDArray[np.floating]]:

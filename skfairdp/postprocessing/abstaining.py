@@ -30,8 +30,9 @@ from skfairdp.persons import refuse_other_order
 from skfairdp.postprocessing import passing_groups
 from skfairdp.postprocessing.query_state import Turnstile
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoting import inner_quote
+from skfairdp.records import Given
 
 # The largest that was published; shorter cold starts begin with a more uneven table.
 _USUAL_COLD_START = 25
@@ -144,13 +145,13 @@ class AbstainingClassifier(PrivateClassifier):
         "classes_",
         "estimator_",
         "feature_names_in_",
-        "groups_",
         "n_features_in_",
         "turnstile_",
     )
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
+        X, y, sensitive_features = given.X, given.y, given.sensitive_features
         check_parameters(self, self._parameters)
         if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict"):
             raise ValueError(
@@ -182,8 +183,8 @@ class AbstainingClassifier(PrivateClassifier):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
         self.classes_ = classes
-        self.groups_ = groups
         self.estimator_ = inner
+        return Receipt(groups=groups)
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         """The quote of the model inside; a fit of it is charged, and abstaining costs nothing."""

@@ -99,7 +99,6 @@ def priced(model: Any, facts: RowFacts) -> Quote:
     model._check_has_groups(facts.groups)
     if facts.unit == "person":
         model._check_takes_persons()
-        model._person_ids = ()
     noise = NoiseSource(0 if model.reproducible_noise else None)
     facts = model._facts_of_fit(facts)
     found: Quote = model._priced(facts, noise)

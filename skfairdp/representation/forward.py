@@ -134,20 +134,15 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
     def _entering(self, X: Any, sensitive_features: Any) -> NDArray[Any]:
         """Rows without ids as the encoder takes them."""
         X = check_features(self, X, allow_nd=self.net is not None)
-        return self._with_groups(X.reshape(len(X), -1), sensitive_features)
+        return self._with_groups(X.reshape(len(X), -1), sensitive_features, self.groups_)
 
-    def _with_groups(self, X: NDArray[Any], sensitive_features: Any) -> NDArray[Any]:
+    def _with_groups(
+        self, X: NDArray[Any], sensitive_features: Any, labels: tuple[Any, ...] | None
+    ) -> NDArray[Any]:
         if not self.sees_group_:
             return X
-        return np.hstack([X, self._one_hot(sensitive_features, len(X), "release").astype(X.dtype)])
-
-    def _one_hot(self, sensitive_features: Any, n: int, to: str) -> NDArray[np.float64]:
-        if sensitive_features is None:
-            raise ValueError(
-                f"'sensitive_features' are needed to {to} rows: the encoder was fitted with them."
-            )
-        groups = encode_groups(sensitive_features, n_rows=n, labels=self.groups_)
-        return np.eye(len(groups.labels))[groups.codes]
+        seen = _one_hot(sensitive_features, labels, len(X), "release")
+        return np.hstack([X, seen.astype(X.dtype)])
 
     def _hidden_codes(self, X: Any, groups: Any) -> tuple[NDArray[np.int64], int, float]:
         """Codes of rows, of an encoder whose releases are one code each."""
@@ -254,7 +249,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
             raise ValueError("Fair codes cannot rebuild rows: no decoder was trained for that.")
         s = np.empty((len(embedded), 0))
         if self.groups_ is not None:
-            s = self._one_hot(sensitive_features, len(embedded), "rebuild")
+            s = _one_hot(sensitive_features, self.groups_, len(embedded), "rebuild")
         with torch.inference_mode():
             tables = [as_tensor(part, self.module_) for part in (embedded, s)]
             law = ColumnsLikelihood(self.column_types_).to(tables[0].device)
@@ -280,3 +275,15 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
     @property
     def _n_features_out(self) -> int:
         return self.randomizer_.n_components
+
+
+def _one_hot(
+    sensitive_features: Any, labels: tuple[Any, ...] | None, n: int, to: str
+) -> NDArray[np.float64]:
+    """Indicator of the group of each row, shape (n, n_groups). `to`: what they are needed for."""
+    if sensitive_features is None:
+        raise ValueError(
+            f"'sensitive_features' are needed to {to} rows: the encoder was fitted with them."
+        )
+    groups = encode_groups(sensitive_features, n_rows=n, labels=labels)
+    return np.eye(len(groups.labels))[groups.codes]

@@ -95,6 +95,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _releases_representation = True
     _parameters = {"export_key": (BOOLEAN,)}
+    _views: ClassVar[tuple[str, ...]] = ()
     _released: ClassVar[tuple[str, ...]] = (
         "feature_names_in_",
         "memory_",

@@ -60,7 +60,7 @@ def test_a_private_classifier_behind_releases_states_its_promise_beside():
     privacy = certify(fitted(LaplaceTransformer(EPSILON), final)).privacy
     assert privacy.epsilon == EPSILON
     assert privacy.adjacency == "local"
-    beside = [text for text in privacy.assumptions if "never added" in text]
+    beside = [text for text in privacy.assumptions if "not composed with it" in text]
     assert len(beside) == 1
     assert "δ = 0.0001" in beside[0]
 

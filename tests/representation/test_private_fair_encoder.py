@@ -337,7 +337,7 @@ def test_private_training_has_a_statement_of_its_own() -> None:
     assert training.event is not None
     assert model.privacy_.protects == "released_representation"
     assert model.privacy_.epsilon == 5.0
-    assert any("promise of their own" in text for text in model.privacy_.assumptions)
+    assert any("their own promise" in text for text in model.privacy_.assumptions)
     declared = fitted("trained privately", dataset_size=300)
     assert declared.training_privacy_.adjacency == "add-remove"
     assert once("laplace").training_privacy_.is_void

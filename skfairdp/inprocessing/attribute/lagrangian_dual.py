@@ -147,7 +147,10 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         "loss_batch_size": (COUNT, Choice(("auto",))),
         "warmup_epochs": (Number(0, integer=True),),
     }
-    _unit = ATTRIBUTE
+
+    def _protected(self, unit: str) -> str:
+        return ATTRIBUTE
+
     _auto_batch = 1024, 8
 
     def _also_assumed(self) -> tuple[str, ...]:
