@@ -25,9 +25,9 @@ from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.numbers import TargetBounds
 from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
-from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, steps_for
+from skfairdp.receipts import RowFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -165,9 +165,9 @@ class FairPathRegressor(GradientRegressor):
     def _group_blind(self) -> bool:  # type: ignore[override]
         return self.group_at_predict == "none"
 
-    @property
-    def _n_logits(self) -> int | None:  # type: ignore[override]
-        return self._n_groups if self._group_blind else None
+    def _n_logits(self, facts: RowFacts) -> int | None:
+        assert facts.groups is not None
+        return len(facts.groups.labels) if self._group_blind else None
 
     def _default_of(self, name: str) -> Any:
         from torch import nn
@@ -178,11 +178,6 @@ class FairPathRegressor(GradientRegressor):
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         return compared_groups(sensitive_features, n, self.groups)
-
-    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        assert groups is not None
-        self._n_groups = len(groups.labels)  # public, and the net depends on it
-        return super()._sizes(groups, n, noise)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         n, size = sizes.total, self._batch_size(sizes.total)
@@ -211,6 +206,8 @@ class FairPathRegressor(GradientRegressor):
 
         plain = super()._objective(base, groups, classes)
         assert isinstance(plain, NumberObjective)
+        assert groups is not None
+        self._n_groups = len(groups.labels)  # public; the tables depend on it
         return NumberAndGroupObjective(plain.delta, plain.bounds) if self._group_blind else plain
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
