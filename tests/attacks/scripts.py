@@ -189,7 +189,8 @@ RECORDS: dict[str, Record] = {
     "rm1": Record(prints="^20000 relu", never_prints=rf" {_ABOVE_ONE}$"),
     "sf2": Record(prints="attribute of person 3 changed", never_prints=r"'(?!40')\d+', '"),
     "sfc": Record(
-        unjudged="it shows how SFC64 is inverted; noise is from AES-128 today", prints="reconstructed from 192 bits"
+        unjudged="it shows how SFC64 is inverted; noise is from AES-128 today",
+        prints="reconstructed from 192 bits",
     ),
     "skmod": Record(helper=True),
     "skorchv": Record(unjudged="it writes files for the command line and judges nothing"),
