@@ -16,9 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
-from skfairdp.certificate.fit_digests import bind_each, changes
-from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.charging import ChargedFit, refusing_weights
+from skfairdp.digests.fit_digests import bind_each, changes
+from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.documentation import completed_by
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
@@ -80,7 +80,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     privacy_ : PrivacyGuarantee or None
         What is guaranteed; None after ``epsilon=inf``.
     receipt_ : Receipt
-        What the fit left beside the model: the quote that it kept to, and digests of its state.
+        Record of the fit: the quote that it kept to, and digests of its state.
     """
 
     random_state: int | RandomState | None = None

@@ -59,7 +59,7 @@ def models(bounds: tuple[float, float], epsilon: float) -> dict[str, Any]:
     return {
         "linear": linear,
         "default": DPSGDRegressor(**given),
-        "additive": DPAdditiveRegressor((-1, 1), **given, n_bins=8, learning_rate=0.01),
+        "additive": DPAdditiveRegressor((-1, 1), **given, n_bins=8),
     }
 
 

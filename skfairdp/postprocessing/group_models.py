@@ -12,7 +12,6 @@ from sklearn.base import clone
 
 from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
 from skfairdp.base import PrivateEstimator
-from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -20,6 +19,7 @@ from skfairdp.privacy.sizes import check_group_sizes
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.receipts.quoting import priced
+from skfairdp.receipts.unwrap import charges_privacy
 from skfairdp.records import Given
 
 # An estimator of one group, and the rows and labels that it will be fitted on.

@@ -20,7 +20,7 @@ class Record:
     """How a script is run, and how its output is read.
 
     `arguments`: on its command line. `prints`, `never_prints`: regular expressions; `^` and `$`
-    stand at lines. `stops`: the error with which it ends, where a refusal is the defence. `helper`:
+    match at lines. `stops`: the error with which it ends, where a refusal is the defence. `helper`:
     a module that other scripts import, which does nothing by itself. `needs`: what the script
     expects and lacks: a file next to it, or a private function that is gone. `now`: the test that
     attacks the same place today. `unjudged`: why no output shows whether the attack succeeds.
