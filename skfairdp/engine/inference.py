@@ -33,7 +33,7 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
 def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
     """Ask for rows in blocks of a fixed number, the last one filled up with zeros.
 
-    The answer for a row is then the same, to the last bit, whatever the rows beside it: made-up
+    The answer for a row is then the same, to the last bit, whatever the other rows: made-up
     rows are tried first. Where this processor answers them by their place in a block, products
     are exact instead; where it still does, each row is asked by itself.
     """
@@ -50,7 +50,7 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
 
 @contextmanager
 def _products(answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int) -> Iterator[bool]:
-    """Multiply as torch does, or exactly; the block is told whether a row's place plays no part."""
+    """Multiply as torch does, or exactly; the block learns whether the place of a row matters."""
     if _alike_everywhere(answer, tables, rows):
         yield True
         return

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.assumptions import PROCESSES
-from skfairdp.certificate.fit_digests import bind_each
-from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.digests.fit_digests import bind_each
+from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.fairness.groups import Groups
 from skfairdp.persons import Persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
