@@ -36,6 +36,7 @@ from skfairdp.protocol import Certifiable
 from skfairdp.receipts import Quote, RowFacts, quote
 from skfairdp.rows import check_features, check_rows
 from skfairdp.scikit_learn import ClassifierMixin, RegressorMixin
+from skfairdp.trained_rows import remember_rows
 
 
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
@@ -167,6 +168,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             y, sensitive_features = with_columns_of(X, y, sensitive_features)
             with self._about(X, y, sensitive_features, person_ids):
                 self._fit(X, y, sensitive_features)
+        remember_rows(self, X)
         return self
 
     @contextmanager

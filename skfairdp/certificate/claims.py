@@ -10,6 +10,7 @@ from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
 from skfairdp.certificate.json_document import FORMAT, checked_document, version_of
+from skfairdp.certificate.outcomes import Outcomes
 from skfairdp.certificate.sentence import certificate_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
@@ -50,6 +51,8 @@ class Claims:
         Right answers on the held-out rows, where their labels were given.
     monitor_file : str or None
         File of the `GapMonitor` that watches a claim, as it was named; not part of equality.
+    outcomes : Outcomes or None
+        Held-out rows by group, label and answer, from which the rates by group follow.
     facts : tuple of Fact
         Columns, rows and terms of the model, each marked as public, declared or bought;
         not part of equality.
@@ -67,6 +70,7 @@ class Claims:
     accuracy: Accuracy | None = None
     monitor_file: str | None = field(default=None, compare=False)
     facts: tuple[Fact, ...] = field(default=(), compare=False)
+    outcomes: Outcomes | None = None
 
     def __post_init__(self) -> None:
         for name in ("fairness", "remarks", "facts"):
@@ -199,6 +203,8 @@ class Claims:
             document["monitor_file"] = self.monitor_file
         if self.accuracy is not None:
             document["accuracy"] = self.accuracy.to_dict()
+        if self.outcomes is not None:
+            document["outcomes"] = self.outcomes.to_dict()
         if self.facts:  # files of earlier versions are written as they were
             document["facts"] = [asdict(fact) for fact in self.facts]
             document["derived"] = self._derived
@@ -214,6 +220,7 @@ class Claims:
                 for name, x, y in (self.accuracy.measures if self.accuracy else ())
             ],
             "impact_ratios": [ratio.to_dict() for ratio in self.impact_ratios],
+            "outcomes": [] if self.outcomes is None else [r.to_dict() for r in self.outcomes.rates],
         }
 
     @classmethod
@@ -237,6 +244,7 @@ class Claims:
         """
         document = checked_document(text)
         privacy, known = document["privacy"], document.get("accuracy")
+        counted = document.get("outcomes")
         try:
             found = cls(
                 privacy=None if privacy is None else PrivacyGuarantee.from_dict(privacy),
@@ -244,6 +252,7 @@ class Claims:
                 model_file=document.get("model_file"),
                 monitor_file=document.get("monitor_file"),
                 accuracy=None if known is None else Accuracy(**known),
+                outcomes=None if counted is None else Outcomes.from_dict(counted),
                 facts=tuple(Fact(**fact) for fact in document.get("facts", ())),
                 versions=tuple(document["library_versions"].items()),
                 **{name: document[name] for name in _AS_WRITTEN},

@@ -171,7 +171,8 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
         raise CommandError(
             f"Name the favourable outcome of the target {name!r}: {choices}. The certificate "
             "compares how often each group gets it. A larger number is not always better for a "
-            "person: 1 may stand for a default or a refusal."
+            "person: 1 may stand for a default, a failure, a churn or a relapse, and codes 1 and 2 "
+            "for yes and no."
         )
     chosen = [value for value in found if str(value) == positive]
     if not chosen:

@@ -30,6 +30,7 @@ from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.parameters import Number
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.plan import Plan
+from skfairdp.trained_rows import remember_those_of
 
 # Scores of rows that were asked for, while points of one path are certified together.
 _Known = dict[tuple[Any, ...], list[tuple[np.ndarray, np.ndarray]]]
@@ -137,6 +138,7 @@ class PathClassifier(GradientClassifier):
         other = copy.copy(self)
         other.tolerance = tolerance
         other._stand_at(path)
+        remember_those_of(other, self)
         other._bind()
         return other
 
