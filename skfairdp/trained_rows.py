@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.utils import _safe_indexing
 
+from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.labels import count_rows
 
 _KEY = secrets.token_bytes(32)
@@ -26,6 +27,8 @@ _known: WeakKeyDictionary[Any, tuple[int, bytes]] = WeakKeyDictionary()
 
 def remember_rows(model: Any, X: Any) -> None:
     """Keep a digest of a few training rows for as long as the model lives."""
+    if isinstance(X, StoredRows):  # which are read in passes alone
+        return
     n_rows = count_rows(X)
     _known[model] = n_rows, _digest(_some(X, n_rows))
 
@@ -46,6 +49,8 @@ def trained_on(model: Any, X: Any, transform: Callable[[Any], Any]) -> bool:
 
 
 def _some(X: Any, n_rows: int) -> Any:
+    if not hasattr(X, "__getitem__"):
+        X = np.asarray(X)
     places = np.unique(np.linspace(0, n_rows - 1, _PLACES).astype(np.int64))
     return _safe_indexing(X.tocsr() if hasattr(X, "tocsr") else X, places)
 

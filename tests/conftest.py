@@ -161,3 +161,14 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"a test that needs data was skipped, but data is required: {reason}"
     return report
+
+
+@pytest.fixture(scope="module")
+def rows_seen_before() -> Iterator[None]:
+    """For tests that certify on the rows trained on, to save a fit.
+
+    That such rows are refused is checked in tests/certificate/test_outcomes.py.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skfairdp.certificate.holdout.trained_on", lambda *_: False)
+        yield

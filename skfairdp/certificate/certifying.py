@@ -117,8 +117,8 @@ def certify(
         Declared groups, in place of those that the model was fitted with.
     pos_label : scalar, optional
         Which of two classes is the positive outcome, the one that people would rather have; None:
-        the second of ``classes_``, with a warning where that is not 1 beside 0 or -1, or where a
-        name sounds like a harm.
+        the second of ``classes_``, with a warning for codes 1 and 2, and where a name sounds like
+        a harm.
     n_certificates : int, default=1
         Number of certificates planned on the same held-out rows; they share the error
         probability.

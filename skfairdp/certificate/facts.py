@@ -76,7 +76,7 @@ def warn_of_guessed_outcome(deployed: Deployed, y: Any, positive: Hashable | Non
     if positive is not None or len(classes) != 2:
         return
     harmful = [name for name in (_names(y), str(classes[1])) if _HARMFUL.search(name.lower())]
-    if classes in ([0, 1], [-1, 1]) and not harmful:
+    if not harmful and classes != [1, 2]:
         return
     why = f": {harmful[0]!r} sounds like a harm" if harmful else ""
     warn_user(

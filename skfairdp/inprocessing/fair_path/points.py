@@ -99,7 +99,7 @@ class PathClassifier(GradientClassifier):
             reached = f"a tolerance of {figure}" if kept < 1.0 else "no tolerance below 1"
             warn_user(
                 f"The path does not keep to 'tolerance' = {self.tolerance:g}: where it starts, the "
-                f"gap is estimated as {path.gaps[point]:.3g}, with a standard error of "
+                f"gap is estimated as {min(path.gaps[point], 1.0):.3g}, with a standard error of "
                 f"{path.gap_stds[point]:.2g}. This point is used. It keeps to {reached}; more "
                 "rows, a larger 'epsilon' or 'path_share' help.",
                 FairnessWarning,
