@@ -78,7 +78,7 @@ CLOSED_SETS = frozenset(
 def through_noise(
     noisy: str = "sums", what: str = "rows reach the model", *, persons: bool = False
 ) -> str:
-    """Say that rows, or what of them is protected, reach a model through noise alone."""
+    """State that rows, or their protected part, reach a model through noise alone."""
     unit = _says.PERSONS if persons else _says.ONE_ROW_ONE_PERSON
     return f"{unit}; {_says.NOISE_ALONE.format(what=what, noisy=noisy)}"
 
@@ -130,7 +130,7 @@ def of_attribute(
 
 
 def held_out_rows(how: str, *, with_labels: bool, persons: bool = False) -> Iterable[str]:
-    """List the assumptions of every bound from held-out rows; `how` says what the rates count."""
+    """List the assumptions of every bound from held-out rows; `how` says how rates are counted."""
     recorded = _says.RECORDED.format(what="Labels and groups are" if with_labels else "Groups are")
     drawn = _says.INDEPENDENT_PERSONS if persons else _says.INDEPENDENT_ROWS
     rows = (drawn, _says.UNUSED_ROWS)

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, TypeVar, cast
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.figures import significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
-from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.privacy.ledger import PrivacyLedger
+from skfairdp.receipts import Charge
+from skfairdp.receipts.receipt import receipt_of
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -47,12 +48,8 @@ def processes_of_torch() -> int:
     return int(distributed.get_world_size())
 
 
-class _Quote(Exception):
-    """Ends a fit that was only asked what it would cost; its argument says that."""
-
-
 class ChargedFit:
-    """A fit that tells a ledger, if it has one, what it is about to spend."""
+    """Mixin of estimators that reserve the cost of a fit in a ledger, if they have one."""
 
     ledger: str | PathLike[str] | PrivacyLedger | None
     # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
@@ -60,23 +57,18 @@ class ChargedFit:
     _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
     # What the groups are for, where a fit must have them.
     _needs_groups: ClassVar[str | None] = None
-    _reservation: tuple[PrivacyLedger, Entry]
-    _only_quoting: bool
     _learns_from_rows: bool
     _post_processes: str | None
-    _charged_elsewhere: bool
-    _uncounted: PrivacyGuarantee  # what is spent where there is no ledger
     fit: Callable[..., Any]
-    _bind: Callable[..., None]
     _forget: Callable[[], None]
+    _fitting: object  # stands while a fit runs
 
     @contextmanager
-    def _all_or_nothing(self, known: dict[Any, Any] | None = None) -> Iterator[None]:
+    def _all_or_nothing(self, charge: Charge) -> Iterator[None]:
         """Leave nothing behind if a fit fails, but for its charge in the ledger.
 
         Every fit passes here, so processes that cannot train one model are refused here, before
-        they connect, look at rows or charge. `known`: of models that are bound together, as in
-        `bind_each`.
+        they connect, look at rows or charge.
         """
         token = object()
         if self.__dict__.setdefault("_fitting", token) is not token:
@@ -88,22 +80,12 @@ class ChargedFit:
         try:
             self._refuse_processes()
             yield
-            self._bind(known)
-            self._settle()
         except BaseException as error:
             self._forget()
-            if "_reservation" in vars(self):
-                ledger, entry = self._reservation
-                ledger.note_charge(entry, error)
-            elif "_uncounted" in vars(self):
-                error.add_note(
-                    f"Count ε = {significant_up(self._uncounted.epsilon)} as spent on these rows: "
-                    "something may have been released before this error, and no ledger was named."
-                )
+            charge.note(error)
             raise
         finally:
-            for name in ("_reservation", "_charged_elsewhere", "_uncounted", "_fitting"):
-                self.__dict__.pop(name, None)
+            del self._fitting
 
     def _refuse_processes(self) -> None:
         """Refuse a process group, unless its processes train one model or this one is left out."""
@@ -113,7 +95,7 @@ class ChargedFit:
         leave = "set distributed=None, or " if hasattr(self, "distributed") else ""
         raise ValueError(
             f"{type(self).__name__} is fitted by one process alone: {leave}fit it outside torch's "
-            "process group. Each process of the group would charge, and fit a model of its own."
+            "process group. Each process of the group would charge, and fit its own model."
         )
 
     def _check_has_groups(self, sensitive_features: Any) -> None:
@@ -129,12 +111,12 @@ class ChargedFit:
         """Warn that a second fit without a ledger spends again; no trace of rows is kept."""
         fitted = vars(self).get(self._post_processes or "", self)
         own, found = vars(fitted), []
-        if self._learns_from_rows:  # where releases cost as well, the fit has a figure of its own
-            found.append(own.get("training_privacy_", own.get("privacy_")))
+        if self._learns_from_rows:  # where releases cost as well, the fit has its own figure
+            found.append(_promised(fitted))
         if "releases_" in own and fitted.releases_.total:
             found.append(fitted.privacy_)  # the next fit counts releases from none
         spent = next((one for one in found if one is not None and not one.is_void), None)
-        if spent is not None and fitted.ledger is None and "_only_quoting" not in vars(self):
+        if spent is not None and fitted.ledger is None:
             epsilon = significant_up(spent.epsilon)
             warn_user(
                 f"{type(self).__name__}.fit was called again without a ledger. A person in both "
@@ -143,55 +125,8 @@ class ChargedFit:
                 PrivacyWarning,
             )
 
-    def _charge(self, stated: PrivacyGuarantee | None) -> None:
-        """Enter in the ledger what this fit is about to spend.
 
-        A mechanism calls it when its plan is made, before the first release, or before it buys
-        what the plan is made from: the first call of a fit counts. `stated`: what will be
-        promised; None for a fit without noise.
-        """
-        if "_only_quoting" in vars(self):
-            raise _Quote(stated)
-        ledger = as_ledger(self.ledger)
-        if "_reservation" in vars(self) or "_charged_elsewhere" in vars(self):
-            return
-        if ledger is None:
-            if stated is not None and not stated.is_void:
-                self._uncounted = stated
-            return
-        stated = stated or NOISELESS
-        entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
-        self._reservation = ledger, entry
-
-    def _give_back(self) -> None:
-        """Take back the charge of a fit that ends before it uses rows."""
-        reservation = self.__dict__.pop("_reservation", None)
-        if reservation is not None:
-            ledger, entry = reservation
-            ledger.give_back(entry)
-
-    def _settle(self) -> None:
-        """Commit the charge of a fit that is done."""
-        if self.ledger is None or "_charged_elsewhere" in vars(self):
-            return
-        if "_reservation" not in vars(self):
-            raise RuntimeError(
-                f"{type(self).__name__} has a ledger and charged nothing: its _fit must call "
-                "_charge before it uses rows."
-            )
-        ledger, entry = self._reservation
-        ledger.commit(entry)
-
-    def _quote(
-        self, X: Any, y: Any, sensitive_features: Any = None, person_ids: Any = None
-    ) -> PrivacyGuarantee | None:
-        """State what a fit would promise and charge, and end before it uses rows."""
-        self._only_quoting = True
-        of_persons = {} if person_ids is None else {"person_ids": person_ids}
-        try:
-            self.fit(X, y, sensitive_features=sensitive_features, **of_persons)
-        except _Quote as quote:
-            return quote.args[0]
-        finally:
-            del self._only_quoting
-        raise RuntimeError(f"{type(self).__name__} charged nothing: its _fit must call _charge.")
+def _promised(model: object) -> PrivacyGuarantee | None:
+    """Promise of the last fit of an estimator; None before it."""
+    receipt = receipt_of(model)
+    return None if receipt is None or receipt.quote is None else receipt.quote.privacy

@@ -1,4 +1,4 @@
-"""Old places and names: they work for one release, with a warning that says what to use."""
+"""Deprecated names: they work for one release, with a warning that names the replacement."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def recoded(codes: NDArray, table: NDArray) -> NDArray[Any]:
 
 
 def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
-    """Position of each value among known ones; -1 for a value of whatever other kind."""
+    """Position of each value among known ones; -1 for any other value."""
     return _looked_up(*factorized(values), known)
 
 

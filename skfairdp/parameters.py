@@ -212,7 +212,7 @@ class WithParameters(BaseEstimator):
     _fields: ClassVar[Mapping[str, tuple[Any, Any]]] = {}  # type and field of each parameter
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Write the constructor; add what bases say of parameters."""
+        """Write the constructor; add the bases' descriptions of parameters."""
         super().__init_subclass__(**kwargs)
         # Of several bases each has its own, and the first does not stand for all.
         names = [name for base in cls.__bases__ for name in getattr(base, "_released", ())]

@@ -1,4 +1,4 @@
-"""What all tests share: one torch thread, and the benchmark data where it is present."""
+"""Fixtures of all tests: one torch thread, and the benchmark data where present."""
 
 from __future__ import annotations
 

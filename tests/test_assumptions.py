@@ -40,7 +40,7 @@ def texts(found: list[ast.AST]) -> list[str]:
 
 
 def longest_part(sentence: str) -> str:
-    """The longest part of a sentence that stands in it whatever it is filled in with."""
+    """The longest part of a sentence that does not depend on the values that fill it in."""
     return max(re.split(r"\{\w*\}", sentence), key=len)
 
 

@@ -44,7 +44,9 @@ LISTED: dict[str, dict[str, str]] = {
     "certificate/evaluation.py": {"order": "_downstream_claims", "exact": "leakage_remarks"},
     "certificate/examination.py": {"exact": "_shared_errors"},
     "certificate/group_rates.py": {"together": "_ratios"},
-    "certificate/holdout.py": {"order": "_answers"},
+    "certificate/holdout.py": {"order": "answers_to"},
+    "certificate/number_claims.py": {"order": "_noisy_claim"},
+    "certificate/render/group_sections.py": {"exact": "_predictions"},
     "certificate/render/plot.py": {"exact": "draw_bounds"},
     "command_line/filing.py": {"together": "ChargedReport._answer"},
     "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},
@@ -73,6 +75,11 @@ LISTED: dict[str, dict[str, str]] = {
     "fairness/bounds/noisy_counts.py": {
         "together": "private_gap_upper_bound private_gap_lower_bound",
     },
+    "fairness/bounds/number_gaps.py": {
+        "none": "NumberCells.observed_gap mean_gap",
+        "together": "distribution_gap_upper_bound mean_gap_upper_bound",
+        "proof": "_starts",
+    },
     "fairness/bounds/rate_gaps.py": {
         "none": "gap_estimate",
         "together": "largest_gap_bound",
@@ -82,7 +89,7 @@ LISTED: dict[str, dict[str, str]] = {
     "fairness/bounds/total_variation.py": {
         "none": "total_variation",
         "together": "total_variation_bound",
-        "proof": "largest_event_bound standing_for",
+        "proof": "bound_of_events standing_for",
     },
     "fairness/gate.py": {"exact": "ParityGate.worst ParityGate._improves"},
     "fairness/groups.py": {"exact": "encode_groups _factorize"},

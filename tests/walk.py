@@ -112,7 +112,7 @@ def flows(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
 
     arguments = [
         "report", str(table), "--target", "target", "--sensitive", "group", "--positive", "1",
-        "--epsilon", "1",
+        "--epsilon", "1", "--anyway",
         "--out", str(folder / "report.html"), "--quiet",
     ]  # fmt: skip
     yield "skfairdp report", lambda: main(arguments)

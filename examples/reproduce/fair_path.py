@@ -302,7 +302,7 @@ def attribute(fold: int, dataset: str, notion: str, budget: float) -> dict[str, 
     published = TABLE_2[dataset, notion]["pfld"]
     model = FairPathClassifier(
         notion=notion,
-        tolerance=published[2],  # what is to be reached
+        tolerance=published[2],  # the published gap
         epsilon=budget,
         protects="sensitive_features",
         delta=1e-5,

@@ -1,4 +1,4 @@
-"""How one job is run and measured."""
+"""Run and measurement of one job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R² of the private regressors beside ridge regression without privacy, over five splits.
+"""R² of the private regressors and of ridge regression without privacy, over five splits.
 
 Reads abalone.csv.gz, law_school_clean.csv.gz and communities_crime.csv.gz from the folder that
 SKFAIRDP_DATA names. Run from the root: ``python -m examples.reproduce.regressors``.
@@ -59,7 +59,7 @@ def models(bounds: tuple[float, float], epsilon: float) -> dict[str, Any]:
     return {
         "linear": linear,
         "default": DPSGDRegressor(**given),
-        "additive": DPAdditiveRegressor((-1, 1), **given, n_bins=8, learning_rate=0.01),
+        "additive": DPAdditiveRegressor((-1, 1), **given, n_bins=8),
     }
 
 

@@ -123,7 +123,7 @@ def affordable_answers(epsilon: float, delta: float, n_queries: int, noise: Voti
 
 
 def check_settings(estimator: Any) -> None:
-    """Check what the parameter table of an `AggregatedClassifier` cannot say."""
+    """Check the parameters of an `AggregatedClassifier` that depend on each other."""
     epsilon, threshold = estimator.epsilon, estimator.threshold
     own = {"vote_noise": estimator.vote_noise, "threshold_noise": estimator.threshold_noise}
     if threshold is None and estimator.threshold_noise is not None:

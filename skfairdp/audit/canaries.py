@@ -69,7 +69,7 @@ def orthogonal_canaries(
     norm: float = 10.0,
     group: Hashable | None = None,
 ) -> tuple[NDArray[np.floating], Canaries]:
-    """Give every canary a feature of its own, so that canaries do not blur each other.
+    """Give every canary its own feature, so that canaries do not blur each other.
 
     The training rows get `n_canaries` more columns of zeros. A canary is zero but for its own
     column, where it is `norm`. A model whose first layer is linear has one weight per canary that

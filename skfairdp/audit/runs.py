@@ -35,7 +35,7 @@ def audit_one_run(
 ) -> AuditResult:
     """Test a privacy claim with one training run and many canaries.
 
-    Each canary joins the training rows by a fair coin of its own. A clone of the
+    Each canary joins the training rows by its own fair coin. A clone of the
     estimator is fitted on them; then the coins are guessed from the scores of all
     canaries: `n_guesses`/2 largest "in", as many smallest "out". Sizes are declared to the
     clone, all canaries counted, so that the plan is the same whatever the coins show.

@@ -19,9 +19,9 @@ from skfairdp.certificate.render.record_sections import Frontier, Watch
 from skfairdp.certificate.render.sections import certificate_sections
 from skfairdp.certificate.render.templates import PLAIN
 from skfairdp.certificate.render.text import markdown_card, plain_text
-from skfairdp.certificate.unwrap import unwrap
 from skfairdp.documentation import completed_by
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
+from skfairdp.receipts.unwrap import unwrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ class Certificate(Claims):
     __module__ = "skfairdp.certificate"
 
     def examine(self) -> Examination:
-        """Recompute what is claimed.
+        """Recompute the claims.
 
         Returns
         -------
@@ -60,7 +60,7 @@ class Certificate(Claims):
         Raises
         ------
         IncomparableModelError
-            The model has functions or classes of yours, and another version of Python made
+            The model has your own functions or classes, and another version of Python made
             the certificate.
         """
         python = self.library_versions.get("python", "")
@@ -72,7 +72,7 @@ class Certificate(Claims):
         )
 
     def with_monitor(self, path: str | PathLike[str]) -> Self:
-        """Name the file of the monitor that watches what is claimed.
+        """Name the file of the monitor that watches a claim.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class Certificate(Claims):
         template: str = PLAIN,
         path: Frontier | None = None,
     ) -> str:
-        """Write the same as Markdown, to be kept beside the model.
+        """Write the same as Markdown, to be kept with the model.
 
         Parameters
         ----------

@@ -12,7 +12,6 @@ from sklearn.base import is_regressor
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
-from skfairdp.certificate.digest import Bound
 from skfairdp.certificate.evaluation import (
     Evaluation,
     evaluate,
@@ -32,15 +31,18 @@ from skfairdp.certificate.holdout import (
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
 from skfairdp.certificate.mechanism_claims import claims_of_mechanism
-from skfairdp.certificate.unwrap import releases_rows, unwrap
+from skfairdp.certificate.number_claims import check_numbers_answerable, evaluate_numbers
 from skfairdp.datasets.stored_rows import with_columns_of
+from skfairdp.digests.digest import Bound
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.notions import Notion, get_notions
+from skfairdp.fairness.number_notions import get_number_notions
 from skfairdp.labels import count_rows
 from skfairdp.parameters import BOOLEAN, check_values
 from skfairdp.persons import refuse_other_order, warn_of_ids
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.unwrap import releases_rows, unwrap
 
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 
@@ -69,7 +71,7 @@ def certify(
     ledger: str | PathLike[str] | PrivacyLedger | None = None,
     check_ids: bool = False,
 ) -> Certificate:
-    """State what a fitted model guarantees about privacy and fairness.
+    """Certify the privacy and the fairness of a fitted model.
 
     With rows that were held out from training and selection it also bounds how far the deployed
     model's rates differ between groups in the population that the rows come from.
@@ -81,7 +83,8 @@ def certify(
     X : array-like, shape (n_rows, n_features), optional
         Held-out rows, as ``model.predict`` takes them.
     y : array-like, shape (n_rows,), optional
-        Their labels; not needed for demographic parity.
+        Their labels, not needed for demographic parity; of a regressor their targets, by which
+        errors are measured.
     sensitive_features : array-like, Series or DataFrame, optional
         Their groups, shape (n_rows,) or (n_rows, k); several columns form
         intersections. Rows with a missing value are outside the claim.
@@ -91,7 +94,9 @@ def certify(
     notion : str, Notion or list of them, default="demographic_parity"
         What is compared: "demographic_parity", "equal_opportunity",
         "equalized_odds", "accuracy_parity". Several share the error probability, so
-        that all their bounds hold together.
+        that all their bounds hold together. Of numbers: "distribution_gap", the largest
+        Kolmogorov-Smirnov distance of predictions, for which "demographic_parity" stands too, and
+        "mean_gap", the largest difference of means as a share of the range of ``target_bounds_``.
     confidence_level : float in (0, 1), default=0.95
         Probability that the bounds hold.
     bound : {"exact", "difference"}, default="exact"
@@ -138,7 +143,7 @@ def certify(
     check_ids : bool, default=False
         Warn of columns of `X` that look like identifiers: people may have several rows, and ε then
         speaks of one. Names and how many values differ are looked at without noise. The warning
-        is for you alone: no guarantee covers it, and nothing of it is in the certificate.
+        is for you alone: no guarantee covers it, and the certificate does not contain it.
 
     Returns
     -------
@@ -167,8 +172,11 @@ def certify(
     >>> certificate.satisfies(tolerance=0.05)
     True
     """
+    deployed = unwrap(model)
+    of_numbers = is_regressor(deployed.final)
     settings = EvaluationSettings(
-        notions=get_notions(notion),
+        notions=() if of_numbers else get_notions(notion),
+        number_notions=get_number_notions(notion) if of_numbers else (),
         confidence_level=confidence_level,
         bound=bound,
         count_epsilon=count_epsilon,
@@ -187,14 +195,6 @@ def certify(
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
-    deployed = unwrap(model)
-    if X is not None and is_regressor(deployed.final):
-        raise ValueError(
-            f"certify got held-out rows for {type(deployed.final).__name__}, which predicts "
-            "numbers: the notions compare rates of classes. Call certify(model) without rows for "
-            "its privacy, and compare predictions between groups with "
-            "fairlearn.metrics.MetricFrame, such as by mean_absolute_error."
-        )
     facts = known_facts(deployed, y, sensitive_features, pos_label)
     if X is not None:
         warn_of_guessed_outcome(deployed, y, pos_label)
@@ -214,10 +214,12 @@ def certify(
         if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
             evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))
         else:
-            check_answerable(deployed, X, y, settings)
+            check = check_numbers_answerable if of_numbers else check_answerable
+            check(deployed, X, y, settings)
             with charged(book, settings, source, deployed.name, held_out) as settings:
                 rows = GroupedRows(X, y, sensitive_features, comparable)
-                evaluation = evaluate(deployed, rows, settings, source)
+                evaluated = evaluate_numbers if of_numbers else evaluate
+                evaluation = evaluated(deployed, rows, settings, source)
             if settings.of_training:
                 privacy = with_counts(privacy, settings, source)
                 evaluation = without_bounds(evaluation)
@@ -245,6 +247,7 @@ def certify(
         versions=_versions(bound_to.libraries),
         accuracy=evaluation.accuracy,
         outcomes=evaluation.outcomes,
+        errors=evaluation.errors,
         facts=facts,
     )
 

@@ -19,10 +19,12 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_rate_intervals,
 )
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
+from skfairdp.fairness.bounds.stored_numbers import TESTS, TESTS_OF_MEANS
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.kinds import EXACT, HOEFFDING, KINDS, NOISY_COUNTS
 from skfairdp.fairness.notions import Notion, Stratum
+from skfairdp.fairness.number_notions import NumberNotion
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 
 Rates = tuple[Notion, Sequence[Stratum]]  # those of a notion, as masks of a table
@@ -67,14 +69,27 @@ class Basis:
     rests_on: tuple[str, ...]
 
     def claim(
-        self, notion: Notion, scope: str, kind: str, claimed: dict[str, Any], **inputs: Any
+        self,
+        notion: Notion | NumberNotion,
+        scope: str,
+        kind: str,
+        claimed: dict[str, Any],
+        **inputs: Any,
     ) -> FairnessGuarantee:
         """Make a claim of a scope, with a bound of a kind.
 
         `claimed`: the fields of the claim that depend on counts; `inputs` to the bound, in addition
         to the counts.
         """
-        method = KINDS[kind].methods[scope].format(cell_sizes=self.settings.cell_sizes)
+        method = (
+            KINDS[kind]
+            .methods[scope]
+            .format(
+                cell_sizes=self.settings.cell_sizes,
+                test=TESTS[self.settings.bound],
+                test_of_means=TESTS_OF_MEANS[self.settings.bound],
+            )
+        )
         common: dict[str, Any] = {
             "groups": self.labels,
             "assumptions": self.rests_on,
@@ -108,7 +123,11 @@ def exact_claim(rates: Rates, table: NDArray, basis: Basis) -> FairnessGuarantee
 
 
 def noisy_claim(
-    rates: Rates, table: NDArray, noisy: NDArray, basis: Basis, noises: int = 1
+    rates: tuple[Notion | NumberNotion, Sequence[Stratum]],
+    table: NDArray,
+    noisy: NDArray,
+    basis: Basis,
+    noises: int = 1,
 ) -> FairnessGuarantee:
     """Make a claim from the noisy table; the true one is read for public sizes alone."""
     (notion, strata), settings = rates, basis.settings

@@ -1,4 +1,4 @@
-"""The deployed-model half of a certificate: held-out rows to bounds, and what a release shows."""
+"""Fairness of a certificate: bounds from held-out rows, and the information of a release."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from skfairdp.certificate import counted_claims as counted
 from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
+from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.certificate.outcomes import Outcomes
-from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
@@ -30,6 +30,7 @@ from skfairdp.figures import as_given, rounded_down, rounded_up
 from skfairdp.labels import count_rows, take_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
+from skfairdp.receipts.unwrap import Deployed, takes_groups
 
 _LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show anything
 
@@ -43,6 +44,7 @@ class Evaluation:
     reasons: tuple[str, ...] = ()  # why there is not a claim
     accuracy: Accuracy | None = None
     outcomes: Outcomes | None = None
+    errors: NumberErrors | None = None
 
 
 def evaluate(
@@ -130,7 +132,7 @@ def _averages(
 def _downstream_claims(
     deployed: Deployed, held: HeldOut, notions: list[counted.Rates], settings: EvaluationSettings
 ) -> list[FairnessGuarantee]:
-    """Bounds on what anybody can predict from the one code that is released of a person."""
+    """Bounds on the gap of any predictor from the one code that is released of a person."""
     (place, release), rows = deployed.release, held.rows
     inside = np.flatnonzero(rows.groups.codes >= 0)
     if release is None or not len(inside):
@@ -180,7 +182,7 @@ def _downstream_claims(
 def leakage_remarks(
     deployed: Deployed, X: Any, sensitive_features: ArrayLike | None, confidence_level: float
 ) -> tuple[str, ...]:
-    """Measure what a release of public rows tells about the group; empty without a release."""
+    """Measure how much a release of public rows reveals about the group; empty without one."""
     place, release = deployed.release
     if release is None or sensitive_features is None:
         return ()
@@ -188,7 +190,7 @@ def leakage_remarks(
     inside = np.flatnonzero(groups.codes >= 0)
     if len(groups.labels) < 2 or groups.counts.min() < _LEAST:
         return (
-            "How much a release tells about the group was not measured: that needs two groups, "
+            "The information of a release about the group was not measured: that needs two groups, "
             f"and {_LEAST} held-out rows of each.",
         )
     rows = deployed.transform(take_rows(X, inside), before=place)
@@ -200,7 +202,7 @@ def leakage_remarks(
     )
     return (
         f"Measured on {len(inside)} held-out rows: with {as_given(confidence_level)} confidence a "
-        f"release tells at least {rounded_down(measured.lower_bound or 0.0, 4)} nats about the "
+        f"release reveals at least {rounded_down(measured.lower_bound or 0.0, 4)} nats about the "
         f"group (estimate {measured.value:.4f}), shown by a classifier that guesses it; this "
         "confidence is apart from that of other claims.",
     )

@@ -9,6 +9,7 @@ from skfairdp import assumptions
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
+from skfairdp.fairness.number_notions import NumberNotion
 from skfairdp.figures import as_given
 from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
 
@@ -20,6 +21,7 @@ class EvaluationSettings:
     """Settings of an evaluation, fixed before the rows are looked at; see `skfairdp.certify`."""
 
     notions: tuple[Notion, ...]
+    number_notions: tuple[NumberNotion, ...] = ()  # of a model that predicts numbers
     confidence_level: float = 0.95
     bound: str = "exact"
     count_epsilon: float | None = None
@@ -91,7 +93,7 @@ class EvaluationSettings:
 
     @property
     def unit(self) -> str:
-        """Whom noisy counts protect."""
+        """Unit that noisy counts protect."""
         return "person" if self.persons else "record"
 
     @property
@@ -102,18 +104,20 @@ class EvaluationSettings:
     @property
     def claims(self) -> int:
         """Number of claims that share the error probability."""
-        return self.n_certificates * len(self.notions) * self.bounds_each
+        return (
+            self.n_certificates * (len(self.notions) + len(self.number_notions)) * self.bounds_each
+        )
 
     @property
     def level_of_one_claim(self) -> float:
-        """Confidence of one claim, such that all of them hold together."""
+        """Confidence of one claim with which all claims hold together."""
         return level_of_one(self.confidence_level, self.claims)
 
 
 def holdout_assumptions(
     settings: EvaluationSettings, groups: Groups, with_labels: bool, how: str, classes: Sequence
 ) -> Iterator[str]:
-    """List the assumptions of a bound from held-out rows; `how` says what the rates count."""
+    """List the assumptions of a bound from held-out rows; `how` says how rates are counted."""
     yield from assumptions.held_out_rows(how, with_labels=with_labels, persons=settings.persons)
     if len(classes) == 2:
         # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.
@@ -125,10 +129,13 @@ def holdout_assumptions(
         yield "Rows without a listed group are outside the claim; their number is private."
         if with_labels and any(notion.needs_labels for notion in settings.notions):
             yield (
-                "What compares true labels leaves out rows whose label is none of the model's "
+                "Comparisons with true labels leave out rows whose label is not one of the model's "
                 "classes; their number is private."
             )
-        yield f"An answer that is none of the model's classes counts as {classes[0]!r}."
+        if classes:
+            yield f"An answer that is not one of the model's classes counts as {classes[0]!r}."
+        else:
+            yield "A prediction that is not a number counts as the smallest."
         yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.count_epsilon))
         if settings.public_sizes:
             yield assumptions.PUBLIC_CELLS

@@ -1,4 +1,4 @@
-"""Recompute what a certificate claims from what it stores."""
+"""Recomputation of a certificate's claims from the figures that it stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from skfairdp.certificate.facts import PUBLIC, Fact, known_facts
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.mechanism_claims import claims_of_mechanism
 from skfairdp.certificate.outcomes import Outcomes
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import KINDS, BoundKind
@@ -26,6 +25,7 @@ from skfairdp.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import PROTECTS
+from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
 
 DIGEST_SHOWS = (
     "A matching digest shows that the certificate names this model in this state. It does not show "
@@ -40,7 +40,7 @@ BOUND_TOLERANCE = 1e-6
 _SEARCHED = 1e-4
 # Accountants of other versions place their grids otherwise.
 EPSILON_TOLERANCE = 1e-4
-# Facts that a model tells by itself, and those that somebody declares.
+# Facts of the model itself, and those that somebody declares.
 _OF_MODEL = ("features", "persons trained on", "reason codes", "rows trained on")
 _POSITIVE = "positive outcome"
 _FACTS = (*_OF_MODEL, _POSITIVE, "target column", "group columns", "alternatives")
@@ -79,13 +79,16 @@ def examine(certificate: Claims) -> Examination:
     if known is not None and not known.noisy and n_rows is not None and known.rows != n_rows:
         found.append((WRONG, f"n_rows is stated as {n_rows}, but accuracy counts {known.rows:g}"))
     found += _of_outcomes(certificate)
+    errors = certificate.errors
+    if errors is not None and errors.rows != n_rows:
+        found.append((WRONG, f"n_rows is stated as {n_rows}, but errors are of {errors.rows} rows"))
     found += _shared_errors(certificate.fairness)
     found += _of_neighbours(certificate.fairness)
     noisy = {count.noisy for claim in certificate.fairness for count in claim.counts}
     if known is not None and noisy and known.noisy not in noisy:
         found.append((WRONG, f"noise in accuracy is stated as {known.noisy}, unlike in the counts"))
     unknown = [fact.name for fact in certificate.facts if fact.name not in _FACTS]
-    found += [(WRONG, f"the fact {name!r} is none that a certificate states") for name in unknown]
+    found += [(WRONG, f"certificates state no fact {name!r}") for name in unknown]
     if certificate.privacy is not None and not certificate.privacy.is_void:
         found += _of_privacy(certificate.privacy, certificate.fairness)
     return Examination(
@@ -196,7 +199,7 @@ def _other_claims(claims: Sequence[FairnessGuarantee], deployed: Deployed) -> It
 def _of_neighbours(claims: Sequence[FairnessGuarantee]) -> Findings:
     """Compare claims with each other.
 
-    Bounds on averages of draws are stated beside the counted answers to the same rows. Where
+    Bounds on averages over draws come with counted answers to the same rows. Where
     answers are counted at all, so is every other claim, of the same notion. None is made twice.
     """
     counted = [claim for claim in claims if claim.scope == DEPLOYED and claim.counts]
@@ -210,7 +213,8 @@ def _of_neighbours(claims: Sequence[FairnessGuarantee]) -> Findings:
         yield WRONG, f"{notion} ({scope}) is bounded twice by one method, {kind}"
     for claim in claims:
         if notions and claim.notion not in notions:
-            yield WRONG, f"{claim.notion} ({claim.scope}) stands beside counts of {sorted(notions)}"
+            others = f"but answers were counted for {sorted(notions)}"
+            yield WRONG, f"{claim.notion} ({claim.scope}) is stated, {others}"
         # Without a derivation nothing was recomputed, which is said.
         if claim.scope != AVERAGED or claim.derivation is None:
             continue
@@ -261,7 +265,7 @@ def _of_claim(claim: FairnessGuarantee) -> Findings:
     if not _rates_of(claim):
         yield WRONG, f"{name} counts rates that are not those of its notion"
     try:
-        if claim.counts:
+        if claim.counts or _counts_in_inputs(claim):
             yield _compared(f"estimate of {name}", claim.estimate, recomputed_estimate(claim))
         elif claim.estimate is not None:
             yield MISSING, f"estimate of {name}: it stores no counts"
@@ -273,6 +277,10 @@ def _of_claim(claim: FairnessGuarantee) -> Findings:
         yield from _intervals(name, claim)
     except (ValueError, ArithmeticError, TypeError) as error:
         yield WRONG, f"{name} cannot follow from what it stores: {error}"
+
+
+def _counts_in_inputs(claim: FairnessGuarantee) -> bool:
+    return claim.derivation is not None and KINDS[claim.derivation.kind].counts_in_inputs
 
 
 def _bound_without_source(name: str, claim: FairnessGuarantee) -> Finding:
@@ -307,10 +315,15 @@ def _intervals(name: str, claim: FairnessGuarantee) -> Findings:
 
 def _of_rows(claim: FairnessGuarantee, n_rows: int | None) -> Findings:
     """Compare the number of rows with the counts, which are of all rows or of a part."""
+    if _counts_in_inputs(claim) and n_rows is not None:
+        assert claim.derivation is not None
+        found = sum(map(sum, claim.derivation.values["counts"]))
+        if found != n_rows:
+            yield WRONG, f"n_rows is stated as {n_rows}, but {claim.notion} counts {found} rows"
     counted = claim.confidence_level is not None and claim.counts
     if not counted or n_rows is None or any(count.noisy for count in claim.counts):
         return
-    notion = NOTIONS.get(claim.notion)  # of yours, what it counts is not stored
+    notion = NOTIONS.get(claim.notion)  # None for a user's own notion: its counts are not stored
     every = notion is not None and all(
         (stratum.successes | stratum.failures).all() for stratum in notion.strata((0, 1))
     )
@@ -323,7 +336,7 @@ def _of_rows(claim: FairnessGuarantee, n_rows: int | None) -> Findings:
 
 def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Findings:
     """Claims that say they share the error probability with fewer claims than there are."""
-    for scope in SCOPES:  # each has an error probability of its own
+    for scope in SCOPES:  # each has its own error probability
         of_it = [claim.derivation for claim in claims if claim.scope == scope]
         named = [how.values.get("claims") for how in of_it if how is not None]
         sharing = [number for number in named if number is not None]

@@ -1,4 +1,4 @@
-"""Rates of single groups with intervals, and their ratios, beside the bounds on differences."""
+"""Rates of single groups with intervals, and ratios of rates."""
 
 from __future__ import annotations
 

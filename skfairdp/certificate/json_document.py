@@ -48,6 +48,7 @@ _OPTIONAL: dict[str, _Rule] = {
     "monitor_file": _TEXT,
     "accuracy": _OBJECT,
     "outcomes": _OBJECT,
+    "errors": _OBJECT,
     "facts": _LIST,
     "derived": _OBJECT,
     "signature": (lambda value: True, "a signature"),  # its own module looks at it

@@ -84,7 +84,7 @@ class Outcomes:
                 [cell for cell in cells if cell[0] < table.shape[1]] for cells in cells_of
             )
             hits, misses = (
-                sum(table[:, label, answer] for label, answer in cells)
+                np.sum([table[:, label, answer] for label, answer in cells], axis=0)
                 for cells in (successes, failures)
             )
             low, high = self._ends(hits, misses, len(successes), len(failures), error)
@@ -100,8 +100,8 @@ class Outcomes:
         if self.count_epsilon is None:
             low, high = clopper_pearson(hits, misses, error / 2.0)
             return np.asarray(low), np.asarray(high)
-        whole = [np.rint(each).astype(np.int64)[None] for each in (hits, misses)]
-        cells = NoisyCells(*whole, np.array([of_hits]), np.array([of_misses]))
+        chosen, others = (np.rint(each).astype(np.int64)[None] for each in (hits, misses))
+        cells = NoisyCells(chosen, others, np.array([of_hits]), np.array([of_misses]))
         ends = private_rate_intervals(cells, self.count_epsilon, confidence_level=1.0 - error)
         return ends[0][0], ends[1][0]
 

@@ -58,7 +58,7 @@ def _privacy_clause(privacy: PrivacyGuarantee | None, fairness: Sequence[Fairnes
         return "the training records are not protected (trained with epsilon=inf)"
     if privacy.is_void:
         return "nothing is promised about the privacy of the training records (reason below)"
-    # Where only the group is protected, counts have a cost of their own: an assumption says it.
+    # Where only the group is protected, counts have their own cost: an assumption says it.
     counted = any(count.noisy for claim in fairness for count in claim.counts)
     records = "training and held-out records" if counted else "training records"
     return (

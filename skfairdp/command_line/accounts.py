@@ -1,4 +1,4 @@
-"""The ledger of a table: a default beside it, and people who are known under another name."""
+"""Ledger of a table: the default file next to it, and people with another name in it."""
 
 from __future__ import annotations
 

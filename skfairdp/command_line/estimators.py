@@ -11,14 +11,14 @@ from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import People
 from skfairdp.persons import looks_like_an_identifier
 
-# Steps after which more passes over so many rows bring nothing but time.
+# Steps after which more passes over this number of rows only cost time.
 _MOST_STEPS = 2_000
 
 
 def estimator_of(
     request: Request, people: People, tolerance: float, book: PrivacyLedger | None
 ) -> Any:
-    """Make the estimator that was asked for; the two outcomes are declared.
+    """Make the estimator that was asked for; the outcomes are declared.
 
     `tolerance`: of the rows trained on; a certificate adds what held-out rows leave uncertain.
     """
@@ -30,7 +30,7 @@ def estimator_of(
         "progress": False if request.quiet else None,
         "ledger": book,
     }
-    first_is_positive = people.positive == people.outcomes[0]
+    first_is_positive = len(people.outcomes) == 2 and people.positive == people.outcomes[0]
     if name == "fairdp":
         # The estimator's threshold is that of the second class.
         threshold = 0.5 if request.threshold is None else request.threshold
@@ -52,7 +52,7 @@ def estimator_of(
 
 def encoder_of(people: People, book: PrivacyLedger | None) -> skfairdp.PrivateTableEncoder:
     """Make the encoder of columns of which not everything is declared."""
-    # Whoever kept a column with the name of an identifier has said that it is none.
+    # A user who keeps a column with the name of an identifier has said that it is not one.
     kept = {name: "any" for name in people.learned if looks_like_an_identifier(name)}
     return skfairdp.PrivateTableEncoder(
         encoding="onehot", columns=(people.declared | kept) or None, ledger=book

@@ -29,7 +29,7 @@ def read_document(path: Path) -> Any:
             raise CommandError(f"{path} is not JSON: {error.msg} in line {error.lineno}.") from None
         except ValueError:
             raise CommandError(
-                f"{path} is not JSON as it is wanted: no key twice in an object, no NaN."
+                f"{path} is not valid JSON: no key may occur twice in an object, and no NaN."
             ) from None
     try:
         import yaml
@@ -81,7 +81,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise CommandError(
-                f"{option} and {other} both name {path}; give each output a file of its own."
+                f"{option} and {other} both name {path}; give each output its own file."
             )
 
 
@@ -141,6 +141,6 @@ def check_exists(path: Path) -> None:
 
 
 def say(request: Request, text: str) -> None:
-    """Tell how far a run is."""
+    """Print the progress of a run."""
     if not request.quiet:
         print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The charged half of a report: training, certificate, files; and what stays if it breaks off."""
+"""Charged part of a report: training, certificate, files; and its state if it breaks off."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ChargedReport:
     written: list[Path] = field(default_factory=list)
 
     def file(self) -> int:
-        """Train, certify, write; an error says what was charged, and which files are there."""
+        """Train, certify, write; an error names the charge and the files that were written."""
         known = () if self.ledger is None else [entry.number for entry in self.ledger.entries()]
         try:
             return self._charged()
@@ -135,8 +135,8 @@ class ChargedReport:
         return "record" if self.trained_on.ids is None else "person"
 
     def _one_charge(self, estimator: Any) -> Any:
-        # A row is trained on or held out, by a draw of its own: protecting the latter at the same
-        # epsilon adds nothing to the cost of a record. So the run is one charge. Beside public
+        # A row is trained on or held out, by its own draw: protecting the latter at the same
+        # epsilon adds nothing to the cost of a record. So the run is one charge. With public
         # rows there is nothing but the training, which charges itself.
         whole = whole_charge(self.request, self.trained_on)
         assert self.ledger is not None
@@ -154,7 +154,7 @@ class ChargedReport:
             confidence_level=request.confidence,
             person_ids=people.ids,
             holdout="public" if asked["count_epsilon"] is None else drawn,
-            pos_label=people.positive,
+            pos_label=people.positive if len(people.outcomes) == 2 else None,
             count_noise=self.noise,
             **asked,
         )
@@ -170,7 +170,7 @@ class ChargedReport:
         return replace(certificate, privacy=replace(certificate.privacy, assumptions=rests_on))
 
     def _check_within(self, spent: PrivacyGuarantee | None) -> None:
-        """Stop where a run spent what was not charged, which no mechanism of the command does."""
+        """Stop where a run spent more than was charged, which no mechanism of the command does."""
         epsilon, delta = self.request.epsilon, self.request.delta
         unit = self._unit
         (cost,) = covered([spent or PrivacyGuarantee.void(protects=unit)], "zero-out", unit)
@@ -256,5 +256,6 @@ def trained(people: People, estimator: Any) -> Pipeline:
             classify__sensitive_features=people.groups,
             classify__person_ids=people.ids,
         )
-    fitted.positive_ = people.positive
+    if people.positive is not None:
+        fitted.positive_ = people.positive
     return fitted

@@ -60,7 +60,7 @@ def checked_groups(
     if gaps:
         raise CommandError(
             f"{gaps} is missing in some rows. Leave those rows out of the claim by --skip-blank, "
-            "or give them a value of their own, such as 'not stated', in the file; a group of its "
+            "or give them their own value, such as 'not stated', in the file; a group of its "
             "own needs rows enough to show anything."
         )
     for name in whose:

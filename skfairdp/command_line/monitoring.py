@@ -1,4 +1,4 @@
-"""``monitor``: append decisions to a monitor, and tell whether a certified gap still holds."""
+"""``monitor``: append decisions to a monitor, and say whether a certified gap still holds."""
 
 from __future__ import annotations
 

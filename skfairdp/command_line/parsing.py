@@ -1,4 +1,4 @@
-"""Commands, their options, and what they exit with."""
+"""Commands, their options and their exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skfairdp.fairness.notions import NOTIONS
 
 # An environment variable, never an argument: those can be seen by all users of the machine.
 PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
-# Rows times epsilon from which the noise in the tables of a path is small beside usual tolerances.
+# Rows times epsilon from which the noise in a path's tables is below usual tolerances.
 ENOUGH_FOR_TABLES = 10_000
 # What is taken for one notion, what for several or for fewer rows, and the others.
 MECHANISMS = ("fair-path", "rates", "fairdp", "dpsgd")
@@ -79,7 +79,7 @@ already is refused.
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with the options without printing all of them above it."""
+    """Prints an error about options without the list of all options."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message}\nAll options: {self.prog} --help\n")
@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     strict = "exit with 1 too where a figure can't be recomputed"
     add("--strict", action="store_true", help=strict)
     add = command("keygen checking keygen", "make a pair of keys for signing certificates", KEYGEN)
-    beside = "private key; the public one goes beside it"
+    beside = "private key; the public one is written to the same folder"
     add("--out", required=True, type=Path, metavar="FILE", help=beside)
     asked = f"encrypt the private key; the passphrase is asked for, or taken from {PASSPHRASE}"
     add("--passphrase", action="store_true", help=asked)
@@ -201,7 +201,7 @@ def _add_report_options(add: Callable[..., Any]) -> None:
         help="look, without noise, for columns that seem to say whose row it is, and name them to "
         "you alone",
     )
-    column("--target", required=True, help="the outcome, one of two values")
+    column("--target", required=True, help="the outcome, of two values or up to ten")
     groups = "the groups; again for intersections. Never a feature"
     column("--sensitive", required=True, action="append", help=groups)
     add("--epsilon", required=True, type=positive, help="largest privacy loss, in nats")
@@ -222,7 +222,8 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     )
     file("--out", default=Path("report.html"), help="the page (default report.html)")
     part("--delta", default=1e-6, help="probability of failure (default 1e-6)")
-    add("--positive", metavar="VALUE", help="the favourable outcome, one of the two values")
+    favourable = "the favourable outcome; needed where the target has two values"
+    add("--positive", metavar="VALUE", help=favourable)
     unread = "a column that is not looked at, such as a number of the customer; again for more"
     column("--drop", action="append", default=[], help=unread)
     kept = "a feature although its name is that of an identifier; again for more"
@@ -261,7 +262,7 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     exact = "print exact counts of the rows held out: nothing protects these people"
     flag("--held-out-is-public", help=exact)
     part("--confidence", default=0.95, help="of the bounds (default 0.95)")
-    beside = "charge the privacy ledger in this file (default: TABLE.skfairdp-ledger.db beside it)"
+    beside = "charge the privacy ledger in this file (default: TABLE.skfairdp-ledger.db)"
     file("--ledger", help=beside)
     flag("--no-ledger", help="keep no account of what these people have spent")
     found = "name of the rows in it (default: that under which these people are known, or the file)"

@@ -1,4 +1,4 @@
-"""Point of a path that a report stands at, and what other points would give."""
+"""Point of a path that a report uses, and the figures of other points."""
 
 from __future__ import annotations
 

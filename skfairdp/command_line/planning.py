@@ -74,6 +74,9 @@ class Outlook:
         """Shares of a group's rows that the notion compares: all, or those of each label."""
         if notion not in BY_LABEL:
             return (1.0,)
+        n_outcomes = len(self.people.outcomes)
+        if n_outcomes > 2:
+            return (1.0 / n_outcomes,)
         base = _HALF if self.request.base_rate is None else self.request.base_rate
         return (base,) if notion == "equal_opportunity" else (base, 1.0 - base)
 
@@ -198,12 +201,14 @@ class Outlook:
             each = "the favourable" if len(self.shares(notion)) == 1 else "either"
             fewest = int(min(self.certified_on.values()) * min(self.shares(notion)))
             base = self.request.base_rate
-            basis = (
-                "if half of each group have it; numbers of outcomes are private, and none was "
-                "looked at: say --base-rate if the share is publicly known"
-                if base is None
-                else f"by --base-rate {as_given(base)}"
-            )
+            unknown = "numbers of outcomes are private, and none was looked at"
+            if len(self.people.outcomes) > 2:
+                each, basis = "each", f"if all are as frequent; {unknown}"
+            elif base is None:
+                basis = f"if half of each group have it; {unknown}: say --base-rate if the share "
+                basis += "is publicly known"
+            else:
+                basis = f"by --base-rate {as_given(base)}"
             yield (
                 f"{words.capitalize()} compares {self._unit} of {each} true outcome by themselves: "
                 f"about {fewest} of the smallest group ({basis})."

@@ -117,7 +117,7 @@ def _parquet(path: Path) -> pd.DataFrame:
     """Read a Parquet file so that no cell changes how those of other rows are read.
 
     Arrow would make floats of all whole numbers of a column with a missing one. A column of
-    categories would list the texts of people who are held out beside those of the others.
+    categories would list the texts of people who are held out together with those of the others.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -31,7 +31,7 @@ def plan(arguments: argparse.Namespace) -> int:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """Train, certify, write the page; 1 if the certificate doesn't show what was asked for."""
+    """Train, certify, write the page; 1 if the certificate does not show the tolerance."""
     request = Request.of(arguments)  # wrong options show before a file is read
     key = None if request.sign is None or request.plan else private_key(request.sign)
     if not request.plan:
@@ -47,7 +47,7 @@ def report(arguments: argparse.Namespace) -> int:
         request = request.by("rates")
     ledger = ledger_of(request, rows)
     noise = NoiseSource()
-    # Each person by a draw of its own: who is held out then depends on nobody else.
+    # Each person by its own draw: who is held out then depends on nobody else.
     held = (noise.sampling.random(persons.count) < request.held_out)[persons.codes]
     outlook = Outlook(request, people, held if request.held_out_is_public else None)
     if request.plan:
@@ -95,11 +95,11 @@ def _agree(outlook: Outlook, ledger: PrivacyLedger | None) -> None:
     if outlook.is_likely or request.anyway:
         return
     shown = "\n".join(line for notion in request.notion for line in outlook.shown(notion))
-    told = f"Before anything is spent: these rows can hardly show what is asked for.\n{shown}"
+    said = f"Before anything is spent: these rows can hardly show what is asked for.\n{shown}"
     ways = "--plan tells more, without cost; a larger --tolerance or --held-out helps"
     if not sys.stdin.isatty():
-        raise CommandError(f"{told}\nNothing was spent. {ways}; --anyway runs all the same.")
-    print(f"{told}\n{ways[0].upper()}{ways[1:]}.", file=sys.stderr, flush=True)
+        raise CommandError(f"{said}\nNothing was spent. {ways}; --anyway runs all the same.")
+    print(f"{said}\n{ways[0].upper()}{ways[1:]}.", file=sys.stderr, flush=True)
     print("Train and certify all the same? [y/N] ", file=sys.stderr, end="", flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandError("Nothing was spent.")

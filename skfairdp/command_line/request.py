@@ -1,4 +1,4 @@
-"""What a report is asked for: the options of ``report`` as one value."""
+"""Options of ``report`` as one value."""
 
 from __future__ import annotations
 

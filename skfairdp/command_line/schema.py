@@ -33,7 +33,7 @@ def stated(schema: Schema, key: str) -> dict[str, Any]:
 
 
 def draft(arguments: argparse.Namespace) -> int:
-    """Print what is still to be said of each column."""
+    """Print the missing declarations of each column."""
     rows = read_rows(arguments.data, header=arguments.header)
     columns = {name: _drafted(name, rows.dtypes[name]) for name in rows.columns}
     print(json.dumps({"columns": columns}, indent=2, ensure_ascii=False))
@@ -49,7 +49,7 @@ def _drafted(name: str, dtype: Any) -> dict[str, Any]:
 
 
 def schema_from(document: Any) -> Schema:
-    """Read a schema from what its file holds."""
+    """Read a schema from the content of its file."""
     columns = document.get("columns") if isinstance(document, dict) else None
     if not isinstance(columns, dict) or not columns or set(document) != {"columns"}:
         raise CommandError(f"A schema is an object of columns, like {EXAMPLE}.")
@@ -66,12 +66,12 @@ def schema_from(document: Any) -> Schema:
 
 
 def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schema:
-    """Complete a schema by what the rows hold, for rows whose bounds are public."""
+    """Complete a schema from rows with public bounds."""
     found = dict(known)
     for name in rows.columns:
         column = rows[name].dropna()
         if name in known or name in without or not len(column):
-            continue  # what is missing everywhere tells nothing
+            continue  # a column without values has no effect
         if pd.api.types.is_numeric_dtype(rows[name]):
             # Infinite ones are refused later, with the column's name.
             low, high = float(column.min()), float(column.max())

@@ -19,6 +19,8 @@ from skfairdp.command_line.schema import Schema, public_schema, stated
 from skfairdp.persons import Persons, encode_persons, looks_like_an_identifier
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
 
+# Of a target, as `FairPathClassifier` takes them.
+MOST_CLASSES = 10
 # A target value that fewer rows have is not shown in messages.
 _SHOWN = 20
 
@@ -31,8 +33,8 @@ class People:
     y: np.ndarray  # Outcomes as the table has them
     groups: pd.Series | pd.DataFrame
     schema: Schema | None  # None where bounds and categories have to be learned
-    outcomes: tuple[Any, Any]  # Sorted
-    positive: Any  # The favourable one
+    outcomes: tuple[Any, ...]  # Sorted
+    positive: Any  # The favourable one; None where there are more than two and none was named
     coding: str  # What is what, in words
     ids: pd.Series | None = None  # Whose row it is; None where each is a person
 
@@ -83,11 +85,17 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
         partial(checked_groups, rows, sensitive, whose),
         partial(_what_is_learned_from, rows, without, schema, request),
     )
-    other = outcomes[outcomes[0] == favourable]
-    coding = (
-        f"The positive outcome is {target} = {favourable}, and the other one {target} = {other}; "
-        f"groups are those of {', '.join(sensitive)}."
-    )
+    if len(outcomes) > 2:
+        _refuse_options_of_two(request)
+        listed = ", ".join(map(str, outcomes))
+        named = "" if favourable is None else f"; the favourable one is {favourable}"
+        coding = f"The outcomes of {target} are {listed}, and differences are those of each{named}"
+    else:
+        other = outcomes[outcomes[0] == favourable]
+        coding = (
+            f"The positive outcome is {target} = {favourable}, and the other one {target} = {other}"
+        )
+    coding += f"; groups are those of {', '.join(sensitive)}."
     ids = rows[request.person_ids] if whose else None
     return People(X, y, groups, kept_schema, outcomes, favourable, coding, ids)
 
@@ -144,8 +152,19 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
         )
 
 
-def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple[Any, Any], Any]:
-    """Outcomes, the two that there are, and the favourable one."""
+def _refuse_options_of_two(request: Request) -> None:
+    """Refuse what is about one favourable outcome of two."""
+    if request.mechanism == "fairdp":
+        raise CommandError("--mechanism fairdp takes a target of two values; leave it out.")
+    if request.ratio is not None or request.base_rate is not None:
+        raise CommandError(
+            "--ratio and --base-rate are about one favourable outcome of two; the target has more: "
+            "leave them out."
+        )
+
+
+def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple[Any, ...], Any]:
+    """Outcomes, the different ones, and the favourable one: of two, or where it was named."""
     name = column.name
     if column.isna().any():
         raise CommandError(
@@ -153,38 +172,42 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
             "those rows out: --skip-blank."
         )
     found = column.unique().tolist()
-    if len(found) != 2:
-        many = "one value" if len(found) < 2 else "more than two values"
+    if not 2 <= len(found) <= MOST_CLASSES:
+        many = "one value" if len(found) < 2 else f"more than {MOST_CLASSES} values"
         raise CommandError(
-            f"The target {name!r} has {many}; it must have two, such as approved and refused. "
-            "A number such as an age has to be cut in two first."
+            f"The target {name!r} has {many}; it must have two, such as approved and refused, or "
+            f"up to {MOST_CLASSES}. A number such as an age has to be cut into a few first."
         )
     if not any(all(isinstance(value, kind) for value in found) for kind in (str, int | float)):
         column = column.astype(str)  # dates, or kinds that have no common order
         found = column.unique().tolist()
-    first, second = sorted(found)
-    # The two classes are public, but a value of a few rows may be a slip that names a person.
+    outcomes = tuple(sorted(found))
+    # The classes are public, but a value of a few rows may be a slip that names a person.
     numbers = column.value_counts()
+    rare = [value for value in outcomes if numbers[value] < _SHOWN]
+    if len(outcomes) > 2 and rare:
+        raise CommandError(
+            f"The target {name!r} has {len(outcomes)} values, {len(rare)} of them in fewer than "
+            f"{_SHOWN} rows. If these are slips, correct them, else put rare values together."
+        )
     choices = " or ".join(
-        f"--positive {value}" if numbers[value] >= _SHOWN else "a value of very few rows"
-        for value in (first, second)
+        "a value of very few rows" if value in rare else f"--positive {value}" for value in outcomes
     )
-    if positive is None:
+    if positive is None and len(outcomes) == 2:
         raise CommandError(
             f"Name the favourable outcome of the target {name!r}: {choices}. The certificate "
             "compares how often each group gets it. A larger number is not always better for a "
             "person: 1 may stand for a default, a failure, a churn or a relapse, and codes 1 and 2 "
             "for yes and no."
         )
-    chosen = [value for value in found if str(value) == positive]
-    if not chosen:
+    chosen = [value for value in outcomes if str(value) == positive]
+    if positive is not None and not chosen:
         raise CommandError(
             f"--positive {positive!r} is not a value of the target {name!r}; give one of its "
-            f"two values as the table spells it: {choices}."
+            f"values as the table spells it: {choices}."
         )
-    favourable = chosen[0]
-    y = np.where((column == second).to_numpy(dtype=bool), second, first)
-    return y, (first, second), favourable
+    places = pd.Categorical(column, categories=list(outcomes)).codes
+    return np.array(outcomes)[places], outcomes, chosen[0] if chosen else None
 
 
 def _features(rows: pd.DataFrame, schema: Schema, learned: Sequence[str]) -> pd.DataFrame:

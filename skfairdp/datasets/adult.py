@@ -15,7 +15,7 @@ from .source import Request, read, read_card
 
 _CARD = read_card("adult")
 # The first records of adult.test and adult.data (age, fnlwgt), printed in countless tutorials: they
-# tell where in OpenML's table the official parts begin.
+# show where in OpenML's table the official parts begin.
 _FIRST_TEST, _FIRST_TRAIN, _N_TEST = (25, 226_802), (39, 77_516), 16_281
 
 

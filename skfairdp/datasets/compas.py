@@ -1,4 +1,4 @@
-"""ProPublica COMPAS: who is charged again within two years?"""
+"""ProPublica COMPAS: charges within two years."""
 
 from __future__ import annotations
 

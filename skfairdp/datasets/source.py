@@ -74,7 +74,7 @@ class Card:
         return _DOCSTRING.format(names=names, online=online, leaks=leaks)
 
     def bunch(self, features: Sequence[str], text: str, **parts: Any) -> Bunch:
-        """Put declarations of `features`, a `text` besides the description, and rows together."""
+        """Put declarations of `features`, the description, a further `text` and rows together."""
         return Bunch(
             **parts,
             feature_names=features,
@@ -237,7 +237,7 @@ def require_columns(rows: pd.DataFrame, columns: Sequence[str], origin: str) -> 
 
 
 def refuse_other(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Refuse an argument that is none of those allowed."""
+    """Refuse an argument that is not among those allowed."""
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}. Allowed are {allowed!r}.")
 

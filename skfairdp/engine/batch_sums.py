@@ -30,7 +30,7 @@ class Rows:
     """The private training rows, kept only while a model is trained."""
 
     X: Tensor  # (n, ...): features, in the dtype and on the device of the module
-    targets: tuple[Tensor, ...]  # What the per-record objective takes besides the module's output
+    targets: tuple[Tensor, ...]  # Targets of the per-record objective
     codes: np.ndarray  # (n,): cell of each row; negative for rows that contribute to nothing
     persons: Persons | None = None  # Whose rows they are, where a record is a person
     # Where the features are if they are not in memory; X then has no rows, and says their kind, or
@@ -45,7 +45,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Statistic:
-    """A vector of each record that is summed beside its gradient."""
+    """A vector of each record that is summed in addition to its gradient."""
 
     size: int
     # ``of(output, *targets)`` returns the vectors of B records, shape (B, m). Row i depends on
@@ -221,7 +221,7 @@ class BatchSums:
         return known[1]
 
     def _spread(self, batch: Batch, weights: tuple[float, ...], block: int = 1) -> Tensor:
-        """Weight of each record; 0 for what fills up the last block of rows."""
+        """Weight of each record; 0 for the padding of the last block of rows."""
         n, block = len(batch), 1 if batch.persons is not None else block
         if len(weights) > 1:
             return fill(self._tensor(batch.spread(weights)), block)

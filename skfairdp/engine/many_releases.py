@@ -1,6 +1,6 @@
 """Noisy gradients of many linear models over the same rows, in one pass.
 
-Each model draws a Poisson sample and noise of its own, from a release with a plan of its own.
+Each model has its own plan, Poisson samples and noise.
 Given all that the others were shown, a model's step is then the mechanism that its plan
 charges, and the costs of the models compose as those of lone fits do (adaptive composition). One
 sample for all would not do: a record drawn once would be in the sums of every model together,
@@ -205,7 +205,7 @@ def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
 
 @cache
 def _announce() -> None:
-    """Let torch say once, unheard, that its sparse matrices are young: what is used is tested."""
+    """Silence torch's warning that sparse matrices are in beta: the used functions are tested."""
     empty = torch.empty(0, dtype=torch.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

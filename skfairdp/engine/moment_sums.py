@@ -1,4 +1,4 @@
-"""The door for moments: sums over all rows of bounded vectors and their squares, with noise."""
+"""Noisy moments: sums over all rows of bounded vectors and their squares."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class MomentSums:
     -----
     Sums and noise are float64, and rows are shortened by what the rounding of a sum can move
     (:mod:`skfairdp.engine.clipping.norms`). Of the symmetric matrix the upper triangle is noised
-    and mirrored: the lower one repeats it, and noise of its own would neither protect nor help.
+    and mirrored: the lower one repeats it, and its own noise would neither protect nor help.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class MomentSums:
         `segment`: one step on all rows, with a block for the linear and one for the quadratic
         part: weights and noise. The noise of the quadratic part is isotropic among symmetric
         matrices: `noise_std` on the diagonal, ``noise_std / sqrt(2)`` on each of two mirrored
-        entries. `each_cell`: release every cell's sums, each with noise of its own, and not their
+        entries. `each_cell`: release every cell's sums, each with its own noise, and not their
         weighted total.
         """
         linear, quadratic = segment.blocks

@@ -1,4 +1,4 @@
-"""Process group that fits one model, each process with rows of its own.
+"""Process group that fits one model, each process with its own rows.
 
 The processes are a process group of torch.distributed, started by the user. Every process draws
 its own rows with the one rate that the plan states for all, so together they draw a Poisson batch
@@ -6,7 +6,7 @@ of all rows. Sums are added up in float64 at the first process, which bounds wha
 as a whole, adds the noise, once, and hands on what is released. What follows a release is computed
 everywhere from the same numbers.
 
-All processes are inside the trust of whoever holds the rows: on their way to the first, parts of
+All processes are trusted by the holder of the rows: on their way to the first, parts of
 plain sums may pass through others, and the first can subtract its noise.
 """
 
@@ -28,7 +28,7 @@ from skfairdp.engine.overlap import hold_copies, sketch
 class Processes:
     """Those that fit one model together; this one alone where `together` is false.
 
-    Inside a block of its own they have a group of their own, which ends with the block: one that
+    Inside its own block they have their own group, which ends with the block: one that
     fails closes its connections, and the others fail at once instead of waiting for it.
     """
 
@@ -80,12 +80,12 @@ class Processes:
             self._meet()
             raise ValueError(
                 "Two processes of this fit hold the same rows, which would count twice while they "
-                "are charged once: give each process a part of its own. Where equal rows are of "
+                "are charged once: give each process its own part. Where equal rows are of "
                 "different people, deal the rows out to the processes at random."
             )
 
     def watch(self, weights: Tensor, every: int) -> None:
-        """Compare weights between processes now, and every so many releases."""
+        """Compare weights between processes now, and at regular numbers of releases."""
         self._watched = weights, every
         self.compare()
 
@@ -126,7 +126,7 @@ class Processes:
         return out.to(part.device)
 
     def _meet(self) -> None:
-        """Wait for all: who leaves an exchange first must not hang up on the others."""
+        """Wait for all processes: the first to leave an exchange must not close it."""
         if self.size > 1:
             store = distributed.distributed_c10d._get_default_store()
             place = f"skfairdp/{self._group.group_name}"  # one meeting for each group

@@ -63,14 +63,14 @@ class NoisyRelease(BatchSums):
         )
 
     def beside(self, plan: Plan, noise: NoiseSource) -> NoisyRelease:
-        """Make a release of another plan over the same rows, with batches and noise of its own."""
+        """Make a release of another plan over the same rows, with its own batches and noise."""
         return NoisyRelease(self._rows, plan, self._clipper, noise)
 
     @property
     def joins(self) -> bool:
         """Whether public rows may join a sum.
 
-        Not where layers draw: how far their stream has moved tells the size of the batch.
+        Not where layers draw: the position of their stream reveals the size of the batch.
         """
         return self._clipper.draws_nothing(self._rows.X)
 

@@ -40,7 +40,7 @@ class ParityGate:
     n_classes : int
         Number of labels, at least 2.
     tolerance : float in [0, 1]
-        γ, the largest Γ that is wanted. Read as the decimal number that it prints as:
+        γ, the largest allowed Γ. Read as the decimal number that it prints as:
         0.3 means 3/10. "all_cells" needs more than 0.
     cold_start : int
         M, the number of answers of a group before it is gated. "all_cells" needs at

@@ -1,4 +1,4 @@
-"""One fairness claim with everything that a reader needs to judge it."""
+"""Fairness claim: a bound with its scope, method, counts and assumptions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class FairnessGuarantee:
     Parameters
     ----------
     notion : str
-        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`, or of a notion of yours.
+        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`, or of your own notion.
     bound : float in [0, 1]
         The largest difference is at most this.
     scope : str
@@ -100,7 +100,7 @@ class FairnessGuarantee:
     derivation : Derivation or None
         How the bound follows from the counts, so that it can be computed again.
     words : tuple of two str, or None
-        Rates and meaning of a notion of yours, `Notion.words`; None for a known name.
+        Rates and meaning of your own notion, `Notion.words`; None for a known name.
 
     Raises
     ------
@@ -209,9 +209,9 @@ class FairnessGuarantee:
             texts.append(f"{word} {self.rates}{where}{note}: {', '.join(shown)}.")
         if self.informative:
             texts.append(
-                f"{self.notion}: if each group's people come to differ from those held out by a "
-                "total-variation distance v (among people with the same label, where rates are "
-                f"given one), the gap is at most {self.figure} + 2 v: "
+                f"{self.notion}: if the people of each group differ from those held out by a "
+                "total-variation distance of at most v (within each true label, for rates given "
+                f"one), the gap is at most {self.figure} + 2 v: "
                 f"{rounded_up(round(self.shifted(0.05), 12))} for v = 0.05."
             )
         else:
@@ -235,7 +235,7 @@ class FairnessGuarantee:
         return min(1.0, self.bound + 2.0 * distance)
 
     def _remedy(self) -> str:
-        """What would make a bound from counts useful."""
+        """Remark on the changes that would make a bound from counts useful."""
         assert self.confidence_level is not None
         strata = self._by_stratum.values()
         sizes = min(([max(0, round(c.trials)) for c in cells] for cells in strata), key=min)
@@ -328,5 +328,5 @@ def json_label(label: Hashable) -> Any:
 
 
 def label_from_json(value: Any) -> Hashable:
-    """Group label from what `json_label` returned."""
+    """Group label from its JSON form; inverse of `json_label`."""
     return tuple(label_from_json(part) for part in value) if isinstance(value, list) else value

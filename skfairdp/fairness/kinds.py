@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from skfairdp.fairness.bounds import stored
+from skfairdp.fairness.bounds import stored, stored_numbers
 from skfairdp.fairness.bounds.head_noise import HEAD_INPUTS, theorem2_bound
 from skfairdp.fairness.scopes import (
     ANSWERED,
@@ -32,11 +32,13 @@ RELEASE = "local release"
 TOTAL_VARIATION = "total variation of codes"
 LAST_STEP = "last head step"
 WEIGHT_LENGTH = "length of the weights"
+DISTRIBUTIONS = "distributions of predictions"
+MEANS = "means of predictions"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundKind:
-    """Way in which a bound follows from what a claim stores."""
+    """Derivation of a bound from the figures that a claim stores."""
 
     # The scopes in which it proves something, each with the name of the method that a claim
     # prints; braces are filled in by the code that makes the claim
@@ -51,6 +53,8 @@ class BoundKind:
     # Whether the bound is the result of a search, and so differs in the last part of its figures
     # between versions of the library
     searched: bool = False
+    # Whether the rows are counted in the inputs, and not as rates
+    counts_in_inputs: bool = False
     # Whether the input "epsilon" was spent on the held-out rows, and so is part of the
     # certificate's total
     spends: bool = False
@@ -114,5 +118,21 @@ KINDS: dict[str, BoundKind] = {
         methods={ANY_POPULATION: "smoothing: length of the released weights against the noise"},
         inputs=("norm", "std"),
         bound=stored.weight_length,
+    ),
+    DISTRIBUTIONS: BoundKind(
+        methods={DEPLOYED: "{test} at every threshold, for each pair of groups"},
+        inputs=("claims", "test", *stored_numbers.CELLS),
+        bound=stored_numbers.distributions,
+        estimate=stored_numbers.observed_distance,
+        searched=True,
+        counts_in_inputs=True,
+    ),
+    MEANS: BoundKind(
+        methods={DEPLOYED: "limits of means, by {test_of_means}"},
+        inputs=("claims", "test", "low", "high", *stored_numbers.CELLS),
+        bound=stored_numbers.means,
+        estimate=stored_numbers.observed_means,
+        searched=True,
+        counts_in_inputs=True,
     ),
 }

@@ -1,4 +1,4 @@
-"""Recompute the figures of a claim from what the claim stores."""
+"""Recomputation of a claim's figures from its stored counts and inputs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def recomputed_bound(claim: FairnessGuarantee, derivation: Derivation | None = N
 
 def recomputed_estimate(claim: FairnessGuarantee) -> float | None:
     """Largest observed difference, from a claim's counts; None where two groups lack rows."""
-    if not rates_of(claim):
-        return None
     how = claim.derivation
+    if not rates_of(claim) and not (how is not None and KINDS[how.kind].counts_in_inputs):
+        return None
     return largest_gap(claim) if how is None else KINDS[how.kind].estimate(claim)
 
 

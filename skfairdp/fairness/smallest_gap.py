@@ -81,7 +81,7 @@ def certifiable(
     count_epsilon: float | None = None,
     cell_sizes: str = "private",
 ) -> SmallestGap:
-    """Tell which tolerance numbers of held-out rows can show, and how many rows one needs.
+    """Compute the tolerance that numbers of held-out rows can show, or the rows that one needs.
 
     Nothing but the sizes is used. Give sizes that are public, declared, or were bought with
     noise: an answer that depends on exact private sizes reveals them.
@@ -155,7 +155,7 @@ def smallest_gap(
     rate: float,
     shown: Callable[[Sequence[int]], float],
 ) -> SmallestGap:
-    """Tell what numbers of rows can show, where `shown` is what they show of equal rates."""
+    """Compute the smallest bound, where `shown` is the bound that equal rates give."""
     named = dict(group_sizes if isinstance(group_sizes, Mapping) else enumerate(group_sizes))
     if len(named) < 2 or any(not float(n).is_integer() or n < 0 for n in named.values()):
         raise ValueError(

@@ -13,7 +13,7 @@ from skfairdp.inprocessing.rates.objective import SoftCosts
 
 
 class DualMatrix:
-    """W, and what follows from it for records of each cell.
+    """Dual matrix W, with its coefficients for records of each cell.
 
     Cells are (group, stratum) pairs, position ``group * n_strata + stratum``; without
     labels there is one stratum. W starts where a prediction that does not depend on the

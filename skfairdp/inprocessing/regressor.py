@@ -88,7 +88,7 @@ class GradientRegressor(GradientPredictor, PrivateRegressor):
         )
 
     def _bought(self) -> tuple[CountRelease, ...]:
-        """Tables that are bought: of the bounds, and of what lies outside."""
+        """Tables that are bought: of the bounds, and of the targets outside of them."""
         tables: tuple[CountRelease, ...] = ()
         if self.target_bounds is None:
             price = self.target_bounds_epsilon
@@ -156,7 +156,7 @@ class GradientRegressor(GradientPredictor, PrivateRegressor):
         return TargetBounds(*self.target_bounds_).unscaled(scaled)
 
     def _scaled(self, X: ArrayLike) -> np.ndarray:
-        """What the net says of each row, where -1 and 1 are the bounds of the target."""
+        """Output of the net for each row, where -1 and 1 are the bounds of the target."""
         from skfairdp.engine.inference import outputs
 
         X = self._features(X)

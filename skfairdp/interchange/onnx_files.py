@@ -22,7 +22,7 @@ from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.numbers import TargetBounds
 
-# What decides about a row: a class that answers by methods of its own is another model.
+# What decides about a row: a class that answers by its own methods is another model.
 _OF_NUMBERS = ("predict", "_scaled")
 _OF_PATHS = ("predict_proba", "predict", "decision_function", "_scores", "_scored")
 
@@ -155,7 +155,7 @@ def _check_answers(file: Any, model: Any) -> None:
 
 
 def _targets(model: Any) -> dict[str, str]:
-    """What outputs speak of: classes, or bounds of numbers."""
+    """Classes of the outputs, or bounds of numbers."""
     if isinstance(model, GradientRegressor):
         return {"target_bounds": json.dumps(list(model.target_bounds_))}
     return {"classes": json.dumps(model.classes_.tolist())}

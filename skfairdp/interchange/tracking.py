@@ -1,4 +1,4 @@
-"""Certificates beside a run in MLflow."""
+"""Certificates in MLflow runs."""
 
 from __future__ import annotations
 

@@ -37,12 +37,12 @@ def group_gap(
     sensitive_features : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
         Group of each row; several columns are intersected. A missing value is refused.
     notion : str or Notion, default="demographic_parity"
-        A name of `skfairdp.fairness.NOTIONS`, where its meaning stands, or one of yours.
+        A name of `skfairdp.fairness.NOTIONS`, which explains it, or your own notion.
     pos_label : scalar or None, default=None
         Favourable label. None takes the second of two classes, and of more the largest gap over
         all in turn; a given label compares that class with the rest.
     classes : sequence or None, default=None
-        All labels that exist, in an order of yours. None takes those that occur in
+        All labels that exist, in your order. None takes those that occur in
         `y_true` or `y_pred`, sorted.
 
     Returns

@@ -55,7 +55,7 @@ class SearchBudget:
     def guarantee(
         self, noise: NoiseSource, price: float, holdout_fraction: float, names_public: str
     ) -> PrivacyGuarantee:
-        """State what the whole search promises, at this price of a table of held-out counts.
+        """State the guarantee of the whole search, at this price of a table of held-out counts.
 
         `noise`: where noise, split and number of runs come from. `names_public`: which sets are.
         """

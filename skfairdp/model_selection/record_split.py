@@ -156,4 +156,4 @@ def _numbers(row: list[Any]) -> list[float]:
                 f"A cell of type {type(cell).__name__} cannot be hashed; give numbers and texts, "
                 "or an id of each record as groups=."
             )
-    return [*found, -1.0] if texts else found  # letters are told from numbers
+    return [*found, -1.0] if texts else found  # letters differ from numbers

@@ -26,7 +26,7 @@ from skfairdp.model_selection.candidates import (
     final_of,
     fit_on,
     planner,
-    told,
+    with_settings,
 )
 from skfairdp.model_selection.holding_out import divide
 from skfairdp.model_selection.specification_result import (
@@ -171,10 +171,10 @@ def specify(
         fits: dict[int, Any] = {}
         for number, (point, first) in enumerate(zip(points, firsts, strict=True), 1):
             if first in fits:
-                model = _at(fits[first], told(estimator, point, delta=delta))
+                model = _at(fits[first], with_settings(estimator, point, delta=delta))
             else:
                 noise = {"epsilon": None, "noise_multiplier": multipliers[len(fits)]}
-                model = fits[first] = told(estimator, point, delta=delta, **noise)
+                model = fits[first] = with_settings(estimator, point, delta=delta, **noise)
                 check_steps(fit_on(model, parts.training))
             at = dataclasses.replace(terms, certificate_index=number)
             what = model, point, parts.held_out, at, tolerance, objective, privacy, source
@@ -209,7 +209,7 @@ def _firsts(estimator: Any, points: list[dict[str, Any]]) -> list[int]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two settings surely are: of two nets, what they print does not tell."""
+    """Whether two settings are certainly equal: the printed form of nets does not decide it."""
     if type(one) is not type(other):
         return False
     if isinstance(one, list | tuple):
@@ -219,7 +219,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _at(fitted: Any, asked: Any) -> Any:
-    """Stand at the tolerance that another model asks for."""
+    """Choose the point for the tolerance that another model asks for."""
     if not isinstance(fitted, Pipeline):
         return fitted.at(asked.tolerance)
     moved = copy(fitted)
@@ -231,7 +231,7 @@ def _at(fitted: Any, asked: Any) -> Any:
 def share_budget(
     plans: Sequence[MakePlan], epsilon: float, delta: float, of_tables: float
 ) -> tuple[tuple[float, ...], PrivacyGuarantee]:
-    """Let every fit have the same share of a budget: noise multipliers, and what all cost.
+    """Give every fit the same share of a budget: noise multipliers, and the cost of all.
 
     A record is either in the training rows of all attempts or in the held-out rows of all: the
     fits compose, the tables compose (to `of_tables`), and the larger of the two is the cost.

@@ -32,7 +32,7 @@ EVENTS = {
 
 
 class Readings:
-    """Base of the monitor: all that does not change what it knows."""
+    """Base of the monitor: methods that do not change its state."""
 
     notion: str
     tolerance: float
@@ -44,7 +44,7 @@ class Readings:
     _document: Document
 
     def _check(self, found: Document) -> None:
-        """Refuse what a monitor of other settings knows, or of other groups if they are known."""
+        """Refuse the state of a monitor with other settings, or with other known groups."""
         groups = self._document["groups"]
         wanted = self._settings() | ({} if groups is None else {"groups": groups})
         other = [name for name, value in wanted.items() if found.get(name) != value]
@@ -60,7 +60,7 @@ class Readings:
         return {"format": FORMAT, "notion": self.notion} | numbers
 
     def refresh(self) -> Self:
-        """Read what other workers have written, and return the monitor."""
+        """Read the writes of other workers, and return the monitor."""
         found = self._store.read()
         self._check(found)
         self._document = found
@@ -127,7 +127,7 @@ class Readings:
         rate: float = 0.5,
         n_batches: int = 1,
     ) -> SmallestGap:
-        """Tell, before a row is used, whether so many can clear the tolerance, or how many can.
+        """Compute, before a row is used, the smallest bound that a number of rows can show.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class Readings:
 
 @contextmanager
 def _no_state() -> Iterator[None]:
-    """Say of what else goes wrong that it is no state of a monitor."""
+    """Report any other error as an invalid state of a monitor."""
     try:
         yield
     except (ValueError, KeyError, TypeError) as error:

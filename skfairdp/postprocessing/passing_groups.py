@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.groups import encode_groups, groups_of_training
+from skfairdp.receipts.unwrap import unwrap
 
 
 def accepts_groups(estimator: Any, method: str) -> bool:
@@ -57,7 +57,7 @@ def known_groups(
 def abstention_marker(classes: NDArray, label: Any = "auto") -> tuple[Any, np.dtype]:
     """Choose or check the label of an abstention.
 
-    "auto" takes "abstained" beside text; beside numbers −1, or the smallest class minus 1 where −1
+    "auto" takes "abstained" for text labels; for numbers −1, or the smallest class minus 1 where −1
     is a class, or the largest plus 1 where the dtype has no smaller number. Result: a Python scalar
     that is not a class, and a dtype that holds it and the classes.
     """

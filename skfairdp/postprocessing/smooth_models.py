@@ -116,7 +116,7 @@ def with_constant(X: np.ndarray) -> np.ndarray:
 
 
 def refuse_unreadable(estimator: Any) -> None:
-    """Refuse what is no classifier, or has parameters that cannot be smoothed here."""
+    """Refuse models that are not classifiers, or have parameters that cannot be smoothed."""
     if not all(hasattr(estimator, name) for name in ("fit", "predict", "get_params")):
         raise ValueError(
             "The 'estimator' parameter of SmoothedClassifier must be a classifier with fit and "

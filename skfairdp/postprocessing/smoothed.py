@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,16 +25,17 @@ from skfairdp.fairness.kinds import KINDS, WEIGHT_LENGTH
 from skfairdp.fairness.scopes import ANY_POPULATION
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.postprocessing.group_models import (
+    fit_parts,
     group_parts,
-    parallel_privacy,
     parallel_quote,
     refuse_unfit,
 )
 from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import row_uniforms
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoting import inner_quote
+from skfairdp.records import Given
 
 if TYPE_CHECKING:
     from skfairdp.postprocessing.smooth_models import SmoothModel
@@ -163,26 +165,27 @@ class SmoothedClassifier(PrivateClassifier):
     distances_: np.ndarray | None = field(init=False)
     key_: bytes = field(init=False)
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         from skfairdp.postprocessing.smooth_models import refuse_unreadable, refuse_unsmoothed_net
 
         check_parameters(self, self._parameters)
         refuse_unreadable(self.estimator)
         self._check_settings()
         declared = getattr(self.estimator, "classes", None)
-        checked, classes, codes = self._rows_of_fit(X, y, declared)
+        checked, classes, codes = self._rows_of_fit(given.X, given.y, declared)
         each = self.training == "per_group"
         refuse_unsmoothed_net(self.estimator, self.part, checked.shape[1:], averaged=each)
         seed = self._randomness()[0]
         if each:
-            self._fit_per_group(checked, codes, sensitive_features, seed, declared is not None)
+            receipt = self._fit_per_group(checked, codes, given.sensitive_features, seed, charge)
         else:
-            self._fit_together(X, y, sensitive_features, checked)
+            receipt = self._fit_together(given, checked)
         self.classes_ = classes
         self.key_ = seed.to_bytes(8, "little")
         centre = self.model_.vector
         moved = [float(np.linalg.norm(model.vector - centre)) for model in self.own_models_]
         self.distances_ = np.array(moved) if moved else None
+        return receipt
 
     @property
     def _needs_groups(self) -> str | None:  # type: ignore[override]
@@ -194,27 +197,27 @@ class SmoothedClassifier(PrivateClassifier):
     def _takes_images(self) -> bool:
         return getattr(self.estimator, "net", None) is not None
 
-    def _fit_together(self, X: Any, y: Any, sensitive_features: Any, checked: np.ndarray) -> None:
+    def _fit_together(self, rows: Given, checked: np.ndarray) -> Receipt:
         from skfairdp.postprocessing.smooth_models import smooth_model
 
         inner = clone(self.estimator)
         given: dict[str, Any] = {}
-        names, n = None, len(checked)
+        names, n, sensitive_features = None, len(checked), rows.sensitive_features
         if sensitive_features is not None:
             given = fit_parameters(inner, sensitive_features)
             if given:  # the estimator says which groups it takes
                 names = encode_groups(sensitive_features, n_rows=n, on_missing="drop").labels
             else:
                 names = groups_of_training(sensitive_features, n).labels
-        inner.fit(X, y, **given)
+        inner.fit(rows.X, rows.y, **given)
         # An estimator that was fitted with groups knows which of them were declared, and what
         # becomes of rows without one.
         known = getattr(inner, "groups_", None) if given else None
-        self.groups_ = names if known is None else known
         self.model_ = smooth_model(inner, self.part, checked.shape[1:])
         thetas = getattr(inner, "group_thetas_", None)
         self.own_models_ = () if thetas is None else tuple(map(self.model_.moved, thetas))
         self.estimator_ = inner
+        return Receipt(groups=names if known is None else known)
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         """The quote of the models inside; smoothing costs nothing."""
@@ -233,21 +236,20 @@ class SmoothedClassifier(PrivateClassifier):
             )
 
     def _fit_per_group(
-        self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
-    ) -> None:
+        self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, charge: Charge
+    ) -> Receipt:
         from skfairdp.postprocessing.smooth_models import smooth_model
 
-        labels, parts = group_parts(self, X, codes, sensitive_features, seed)
-        known = self.group_sizes is not None
-        stated = parallel_privacy(parts, labels, classes_declared=declared, groups_declared=known)
-        self._charge(stated)  # before a clone uses rows
-        models = tuple(inner.fit(rows, targets) for inner, rows, targets in parts)
+        groups, parts = group_parts(self, X, codes, sensitive_features, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fits will say it
+            quote = parallel_quote(self, RowFacts(len(X), groups))
+        models = tuple(fit_parts(parts, quote.privacy, charge))
         own = tuple(smooth_model(model, self.part, X.shape[1:]) for model in models)
         self.own_models_ = own
         self.model_ = own[0].moved(np.mean([model.vector for model in own], axis=0))
         self.estimators_ = models
-        self.groups_ = labels
-        self.privacy_ = stated
+        return Receipt(quote, groups.labels)
 
     @property  # type: ignore[misc]
     def ledger(self) -> Any:  # type: ignore[override]
@@ -321,12 +323,13 @@ class SmoothedClassifier(PrivateClassifier):
 
     @property
     def _charges_privacy(self) -> bool:  # type: ignore[override]
-        return "privacy_" in vars(self)
+        receipt = vars(self).get("receipt_")
+        return receipt is not None and receipt.quote is not None
 
     @property
     def _post_processes(self) -> str | None:  # type: ignore[override]
         # With "together" the certificate finds the training rows' privacy at estimator_.
-        return None if "privacy_" in vars(self) else "estimator_"
+        return None if self._charges_privacy else "estimator_"
 
     def __sklearn_is_fitted__(self) -> bool:
         return "key_" in vars(self)

@@ -1,4 +1,4 @@
-"""Preprocessing that learns nothing from the rows, or pays for what it learns."""
+"""Preprocessing that learns nothing from rows, or learns with differential privacy."""
 
 import lazy_loader
 

@@ -58,7 +58,7 @@ def read_cells(values: pd.Series) -> Cells:
 
 
 def distinct_cells(values: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
-    """Codes of cells, -1 for missing ones, and what the others stand for; kinds are kept apart."""
+    """Codes of cells, -1 for missing ones, and their values; values of different types differ."""
     # Of categories those that occur: the dtype also lists texts of people who are held out.
     alike = values.dtype != np.dtype(object)
     if alike or pd.api.types.infer_dtype(values, skipna=True) == "string":

@@ -18,7 +18,7 @@ from skfairdp.scikit_learn import BaseEstimator, TransformerMixin
 
 
 class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):
-    """Transformer that follows from declarations alone: a fit learns what the columns are called.
+    """Transformer that follows from declarations alone: a fit learns the names of columns.
 
     A subclass checks declarations and rows in `_check`, and lists simple parameters in
     ``_parameters``.
@@ -96,7 +96,7 @@ def interval(pair: Any, name: str, largest: float = np.inf) -> tuple[float, floa
 
 
 def refuse_categories(declared: Mapping[Hashable, Any]) -> None:
-    """Refuse, for any column, what is no list of different categories."""
+    """Refuse, for any column, a value that is not a list of different categories."""
     for column_name, listed in declared.items():
         name = f"categories[{column_name!r}]"
         if isinstance(listed, str):
@@ -196,7 +196,7 @@ def column(X: Any, position: int) -> pd.Series:
 def floats(
     values: pd.Series, name: Hashable, dtype: type[np.floating], why: str
 ) -> NDArray[np.floating]:
-    """A column as floats, missing values as NaN; what is no number is refused, and not quoted."""
+    """A column as floats, missing values as NaN; other values are refused, and not quoted."""
     failure: type[ValueError | TypeError] = ValueError
     if values.dtype.kind not in "mMc":
         try:

@@ -1,4 +1,4 @@
-"""Levels of one column: intervals of a number, or categories; missing values beside them.
+"""Levels of one column: intervals of a number, or categories, and missing values.
 
 A table of levels is a DataFrame of pandas categoricals. Their dtypes carry intervals and
 categories from step to step of a Pipeline, and a missing value stays a missing value.
@@ -113,7 +113,7 @@ def _date(days: float) -> str:
     """The date from which on, or before which, as a day is not parted."""
     try:
         return date.fromordinal(math.ceil(days) + FIRST).isoformat()
-    except (OverflowError, ValueError):  # no date has so many days
+    except (OverflowError, ValueError):  # beyond the last date
         return f"{days:.6g}"
 
 
@@ -130,7 +130,7 @@ def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float
     """Turn a table of levels into numbers and names of their columns.
 
     "onehot": one column for each level, of which a row has one. "thermometer": for intervals, one
-    for each edge, which a row has if it is not below it. Missing values have a column of their own.
+    for each edge, which a row has if it is not below it. Missing values have their own column.
     """
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
@@ -211,7 +211,7 @@ class LevelsMixin(TransformerMixin):
         return pd.DataFrame(columns, index=index)
 
     def _output(self, codes: Sequence[NDArray[np.int64]], X: Any) -> Any:
-        """Return what `transform` does."""
+        """Output of `transform`."""
         table = self._frame(codes, X.index if isinstance(X, pd.DataFrame) else None)
         if self.encoding == "levels":
             return table

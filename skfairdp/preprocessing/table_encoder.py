@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known
-from skfairdp.base import PrivateEstimator
+from skfairdp.base import Planned, PrivateEstimator
 from skfairdp.engine.table_release import TableRelease
 from skfairdp.expected_checks import FRESH_RELEASES, expecting
 from skfairdp.labels import take_rows
@@ -42,14 +42,15 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.records import Given
 
 KINDS = ("any", "number", "category", "date", "drop")
 _PUBLIC = "public"  # kind of a column whose bounds or categories are declared
 
 
-class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
+class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
     """Learn bins and categories of a table under ε; nothing has to be declared.
 
     Every column gets levels: bins of about as many rows each where it holds numbers, the
@@ -136,10 +137,10 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     }
     _nets: ClassVar[tuple[str, ...]] = ()
     _takes_persons = True
+    _views: ClassVar[tuple[str, ...]] = ("plan_", "privacy_")
 
     date_columns_: tuple[str, ...] = field(init=False)
     levels_: tuple[tuple[str, Levels], ...] = field(init=False)
-    plan_: Plan = field(init=False)
     n_features_in_: int = field(init=False)
 
     def fit(
@@ -166,26 +167,26 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         """
         return super().fit(X, y, sensitive_features=None, person_ids=person_ids)  # type: ignore[arg-type]
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         check_parameters(self, self._parameters)
-        X = checked(self, X, reset=True, mixed=True)
+        X = checked(self, given.X, reset=True, mixed=True)
         names = column_names(X)
         kinds = self._kinds(names)
         for place, kind in enumerate(kinds):
             if kind != "drop":
                 refuse_dtype(column(X, place), names[place])
         kept = [place for place, kind in enumerate(kinds) if kind not in ("drop", _PUBLIC)]
-        persons, noise = self._persons(len(X)), self._randomness()[1]
+        persons, noise = given.persons(len(X)), self._randomness()[1]
         n = len(X) if persons is None else persons.count
         if len(X) > MOST_ROWS:
             raise ValueError(
                 "X has more rows than exact noise is proved for, about 8 million; fit on a part "
                 "that was drawn without looking at the rows."
             )
-        quote = self._priced(RowFacts(n, unit=self._unit, columns=tuple(names)), noise)
-        plan, stated = quote.plan, quote.privacy
+        quote = self._priced(RowFacts(n, unit=given.unit, columns=tuple(names)), noise)
+        plan = quote.plan
         assert plan is not None
-        self._charge(quote.charge)  # before a cell reaches the engine
+        charge(quote.charge)  # before a cell reaches the engine
         if persons is not None:  # before texts are listed: of a person's, one occurs
             X = take_rows(X, persons.one_row_each(noise.sampling.integers))
         # One column at a time: its cells take more memory than the column.
@@ -208,14 +209,14 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
             levels += zip(parts, found, strict=True)
         release.meter.finish()
         self.levels_, self.date_columns_ = tuple(levels), tuple(dates)
-        self.plan_, self.privacy_ = plan, stated
+        return Receipt(quote)
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         check_delta(self.delta, facts.n, public=False)
         named = zip(facts.columns, self._kinds(list(facts.columns)), strict=True)
         kept = [(name, kind) for name, kind in named if kind not in ("drop", _PUBLIC)]
         plan = table_plan(kept, self.epsilon, self.delta)
-        stated = self._guarantee(plan, noise)
+        stated = self._guarantee(plan, noise, facts.unit)
         name, crowd = type(self).__name__, float(facts.n)
         return Quote(name, facts, stated, plan, charge=stated or NOISELESS, crowd=crowd)
 
@@ -271,19 +272,19 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         low, high = interval(declared, f"columns[{name!r}]", largest=1e300)
         return public_intervals(low, high, self.n_bins)
 
-    def _guarantee(self, plan: Plan, noise: NoiseSource) -> PrivacyGuarantee | None:
+    def _guarantee(self, plan: Plan, noise: NoiseSource, unit: str) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known(), adjacency="add-remove", protects=self._unit)
+            return PrivacyGuarantee.void(seed_known(), adjacency="add-remove", protects=unit)
         return guarantee(
             plan,
-            protects=self._unit,
+            protects=unit,
             budget=self.epsilon,
             assumptions=(
                 COLUMNS,
                 noise_text(noise, exact=True),
-                *one_row_each(persons=self._unit == "person"),
+                *one_row_each(persons=unit == "person"),
                 COUNTED_CELLS,
                 CELLS,
             ),

@@ -82,7 +82,7 @@ class NoiseSource:
 
     @property
     def masks(self) -> Stream:
-        """Generator for what a module draws while it trains, such as dropout masks."""
+        """Generator for a module's draws in training, such as dropout masks."""
         return self._masks
 
     def key(self) -> bytes:

@@ -16,11 +16,11 @@ from skfairdp.documentation import completed_by
 from skfairdp.parameters import CHANCE, COUNT, POSITIVE, PRICE, Number
 from skfairdp.privacy.relations import ADJACENCIES, check_name
 
-# With exact noise a step may release so many numbers, and a multiplier is at least this.
+# Limits with exact noise: numbers that a step releases, and the smallest noise multiplier.
 MOST_NUMBERS, LEAST_MULTIPLIER = 2**24, 0.25
 # Each number is rounded to a grid of 2**-38 of its noise, by at most one step: see
 # `skfairdp.privacy.noise.NoiseSource.on_grid`. Two data sets may be rounded apart, so that the
-# sum moves by so many more standard deviations of its noise.
+# sum moves by this many more standard deviations of its noise.
 GRID_MARGIN = 2.0 * MOST_NUMBERS**0.5 * 2.0**-38
 # Probability that the noise of any number of a step is beyond the 16 standard deviations that
 # are ever drawn, less the 4 by which a record shifts it at most: 2**25 tails beyond 12.
@@ -253,7 +253,7 @@ class Plan:
     segments : tuple of Segment
         The training steps, in order.
     counts : tuple of CountRelease, default=()
-        Noisy count tables bought beside the steps.
+        Noisy count tables bought in addition to the steps.
     adjacency : str
         What distinguishes neighbouring data sets, a key of ``ADJACENCIES``: "add-remove"
         when sizes were declared, "zero-out" when they were taken from the rows.
@@ -264,7 +264,7 @@ class Plan:
         as noisy group sizes. It is added by basic composition, which holds whatever
         plan the answer led to.
     sums : tuple of LaplaceSum
-        Sums over all rows that are released with Laplace noise, beside the steps.
+        Sums over all rows that are released with Laplace noise, in addition to the steps.
     exact_noise : bool, default=False
         Whether the sums of the steps are rounded to a grid and their noise is drawn in whole
         numbers, exactly. The rounding, and the tails that are never drawn, are charged.

@@ -88,7 +88,7 @@ class Sizes:
         delta: float,
         exact_noise: bool = False,
     ) -> Plan:
-        """Plan releases about these records, with what buying the counts cost."""
+        """Plan releases about these records, with the price of bought counts."""
         return Plan(
             cells=self.cells,
             segments=segments,

@@ -38,7 +38,7 @@ class TotalVariationDisplay(PanelDisplay):
     def from_certificate(
         cls, certificate: Certificate, *, notion: str | None = None, ax: Axes | None = None
     ) -> TotalVariationDisplay:
-        """Draw what a certificate of fair codes says.
+        """Draw the bounds of a certificate of fair codes.
 
         Parameters
         ----------

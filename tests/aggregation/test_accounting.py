@@ -1,4 +1,4 @@
-"""What queries cost: by hand, and by an exact formula."""
+"""Costs of queries: by hand, and by an exact formula."""
 
 from __future__ import annotations
 

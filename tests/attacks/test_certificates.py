@@ -1,7 +1,7 @@
 """Forged certificates: figures that do not follow, impossible values, broken signatures.
 
-Whoever edits a file can lie in it. A certificate is made so that a figure cannot be made better
-than what it was computed from allows, and a signature so that nothing can be changed at all.
+A party that edits a file can lie in it. A certificate stores enough that no figure can be made
+better than its counts and events allow; a signature prevents any change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the last bits of a release tell: everything with float noise, nothing with exact noise.
+"""Attacks on the last bits of a release: float noise reveals everything, exact noise nothing.
 
 numpy draws a normal number as a whole number of 52 bits times one of 256 constants (Marsaglia
 and Tsang's ziggurat). Near zero a float64 has more bits than such products use. So a released

@@ -1,4 +1,4 @@
-"""What is filed: facts and their sources, utility, impact ratios, templates, the schema."""
+"""Tests of filed certificates: facts and sources, utility, impact ratios, templates, schema."""
 
 from __future__ import annotations
 

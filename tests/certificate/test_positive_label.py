@@ -1,4 +1,4 @@
-"""Which of two classes is the positive outcome."""
+"""Tests of the choice of the positive outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What version 0.1.0 has written is read, means the same and is written alike."""
+"""Tests that files written by version 0.1.0 are read with the same meaning and written alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line prints never shows a cell of a table, whatever is wrong with it."""
+"""Tests that no message of the command line shows a cell of a table."""
 
 from __future__ import annotations
 

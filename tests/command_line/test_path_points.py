@@ -1,4 +1,4 @@
-"""Which point of a path a report stands at: the largest gap that will be shown in nine of ten."""
+"""Tests of the point of a path that a report uses: the largest gap shown in nine of ten."""
 
 from __future__ import annotations
 

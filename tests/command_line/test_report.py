@@ -72,6 +72,29 @@ def test_everything_is_written_and_fits_together(folder, capsys) -> None:
     assert [entry.activity for entry in ledger.entries()] == ["fit"]
 
 
+def test_a_target_of_several_values_needs_no_favourable_one(folder, capsys) -> None:
+    rows = table(2400)
+    grades = np.array(["refused", "reduced", "granted"])
+    grade = grades[rows["approve"] + (np.arange(len(rows)) % 3 == 0)]
+    written(folder, rows.assign(approve=grade))
+    files = "--certificate", "c.json", "--model", "m.pkl"
+    asked = report(*files, tolerance="0.6", epsilon="8", mechanism=None)
+    place = asked.index("--positive")
+    del asked[place : place + 2]
+    assert main(asked) == 0
+    assert "The same model at other tolerances" in capsys.readouterr().out
+    certificate = Certificate.from_json((folder / "c.json").read_text())
+    (claim,) = certificate.fairness
+    assert {count.stratum for count in claim.counts} == {f"prediction {g}" for g in grades}
+    assert "The outcomes of approve are granted, reduced, refused" in str(claim.assumptions)
+    model = pickle.loads((folder / "m.pkl").read_bytes())
+    assert certificate.verify(model)
+    assert set(model.predict(table()[["income", "debt", "purpose"]])) <= {*grades}
+    Path("report.html").unlink()
+    said = refused(capsys, [*asked, "--mechanism", "fairdp"])
+    assert "fairdp takes a target of two values" in said
+
+
 def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
     written(folder)
     assert main(report(tolerance="0.001")) == 1
@@ -404,9 +427,10 @@ ONE_ROW = ["only"] + ["a"] * 300 + ["b"] * 499
         (table().drop(columns="approve"), "--target names 'approve', which is not a column"),
         (table().drop(columns="white"), "--sensitive names 'white', which is not a column"),
         (table().drop(columns="debt"), "schema names columns that the table lacks: debt"),
-        (changed(approve=np.arange(800) % 3), "has more than two values; it must have two"),
+        (changed(approve=np.arange(800) % 11), "has more than 10 values; it must have two"),
+        (changed(approve=np.minimum(np.arange(800) % 50, 3) % 4), "put rare values together"),
         (changed(approve=1), "has one value; it must have two"),
-        (changed(approve=np.arange(800) % 50), "an age has to be cut in two first"),
+        (changed(approve=np.arange(800) % 50), "an age has to be cut into a few first"),
         (changed(approve=[np.nan] + [0, 1] * 399 + [1]), "'approve' is missing in some rows"),
         (changed(white="a"), "'white' makes one group; two are needed"),
         (changed(white=UNIQUE), "makes 800 groups; at most 20"),
@@ -489,7 +513,7 @@ def test_no_output_overwrites_another_file_of_the_command(folder, capsys, name) 
         if (option, name) == ("--out", "report.html"):
             continue
         said = refused(capsys, report("--ledger", "l.db", option, name))
-        assert "give each output a file of its own" in said
+        assert "give each output its own file" in said
     assert len(spent.entries()) == 1
     assert ((folder / name).read_bytes() if (folder / name).exists() else None) == before
 

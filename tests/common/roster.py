@@ -58,7 +58,7 @@ _FAIR_MODELS = FunctionalMechanismClassifier(
 
 # Every exported estimator: of which kind it is, and the settings that are checked. The kinds
 # go through checks of their own:
-#   rows         a net and a record's guarantee; "grouped" without group sizes of its own
+#   rows         a net and a record's guarantee; "grouped" without its own group sizes
 #   attribute    protects the attribute alone; promises, and declares, other things
 #   constrained  can't be fitted without groups, which scikit-learn's own checks do not pass
 #   voting       needs public rows and has no net of its own: here every other row is public
@@ -298,7 +298,7 @@ def build(name: str, **parameters: Any) -> Any:
 
 @cache
 def once(name: str, **parameters: Any) -> Any:
-    """Return an estimator fitted on `people`, shared by all checks that change nothing of it."""
+    """Return an estimator fitted on `people`, shared by all checks that do not change it."""
     X, y, groups = people()
     return build(name, **parameters).fit(X, y, sensitive_features=groups)
 

@@ -1,4 +1,4 @@
-"""What each of two processes does in tests of training together: prints what it found as JSON."""
+"""Program of each of two processes that train together; prints its findings as JSON."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def refusals():
 
 
 def death():
-    """What the first process is told when the other one dies in a step, or fails."""
+    """Message of the first process when the other one dies in a step, or fails."""
     calls, released = [], Processes.released
 
     def dying(self, *arguments):

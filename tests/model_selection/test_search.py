@@ -241,7 +241,7 @@ def test_candidates_are_independent_draws_from_the_prior(fits, monkeypatch) -> N
     assert len(set(clips)) == 15
     assert stats.kstest(np.log(clips), stats.uniform(np.log(0.1), np.log(20)).cdf).pvalue > 1e-6
     weights = {float(next(model.module_.parameters()).detach().sum()) for model in fits}
-    assert len(weights) == 15  # noise of its own, too
+    assert len(weights) == 15  # its own noise, too
 
 
 def test_two_searches_share_neither_noise_nor_split_nor_candidates() -> None:
@@ -277,9 +277,10 @@ def test_nothing_but_the_winner_is_kept() -> None:
 class Leaky(PrivateSearchCV):
     """A search that returns what scikit-learn's would."""
 
-    def _fit(self, *rows):
-        super()._fit(*rows)
+    def _fit(self, given, charge):
+        receipt = super()._fit(given, charge)
         self.cv_results_ = {"mean_test_score": np.array([self.best_score_])}
+        return receipt
 
 
 def test_a_search_that_returned_its_results_would_be_noticed() -> None:

@@ -52,6 +52,11 @@ REFERENCES = {
                 "4.0005 for 4 at a delta of 0: losses are rounded up to the grid, so the figure is "
                 "above"
             ),
+            **dict.fromkeys(
+                ("test_mixture_of_gaussians_basic", "test_truncated_subsampled_gaussian_basic"),
+                "17.295 for 17.193, 18.625 for 17.904: the larger delta of both directions is "
+                "charged in each event, as the order of two such releases is not told",
+            ),
             **_NO_PROMISE,
         },
     ),
@@ -82,9 +87,6 @@ REFERENCES = {
     ),
 }
 
-# A figure of these takes minutes.
-LONG = ("mixture_of_gaussians_basic", "truncated_subsampled_gaussian_basic")
-
 
 def printed(theirs: type, share: float = 1.0) -> type:
     """Their accountant, with a share of the epsilon that is printed here."""
@@ -105,19 +107,13 @@ def printed(theirs: type, share: float = 1.0) -> type:
     return Printed
 
 
-def failures(
-    monkeypatch, name: str, words: str = "", *, long: bool = False, share: float = 1.0
-) -> set[str]:
+def failures(monkeypatch, name: str, words: str = "", *, share: float = 1.0) -> set[str]:
     """Names of their tests that fail with another accountant in place of theirs."""
     reference = REFERENCES[name]
     theirs = getattr(reference.module, reference.accountant)
     monkeypatch.setattr(reference.module, reference.accountant, printed(theirs, share))
     loaded = unittest.defaultTestLoader.loadTestsFromTestCase(reference.cases)
-    suite = unittest.TestSuite(
-        case
-        for case in loaded
-        if words in case.id() and any(each in case.id() for each in LONG) == long
-    )
+    suite = unittest.TestSuite(case for case in loaded if words in case.id())
     assert suite.countTestCases() > 0
     result = suite.run(unittest.TestResult())
     return {case._testMethodName for case, _ in (*result.failures, *result.errors)}
@@ -130,10 +126,45 @@ def test_their_tests_pass_but_for_differences_that_are_explained(monkeypatch, na
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("words", LONG)
-def test_their_long_tests_pass(monkeypatch, words):
-    assert failures(monkeypatch, "loss distributions", words, long=True) == set()
+@pytest.mark.parametrize(
+    ("event", "relation", "theirs"),
+    [
+        (
+            dp_event.ComposedDpEvent(
+                [
+                    dp_event.SelfComposedDpEvent(
+                        dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0], [0.2, 0.6, 0.2]), 3
+                    ),
+                    dp_event.SelfComposedDpEvent(
+                        dp_event.MixtureOfGaussiansDpEvent(
+                            2.0, [0.0, 2.0, 3.0], [0.33, 0.34, 0.33]
+                        ),
+                        2,
+                    ),
+                ]
+            ),
+            "add-remove",
+            17.193115,
+        ),
+        (
+            dp_event.ComposedDpEvent(
+                [
+                    dp_event.SelfComposedDpEvent(
+                        dp_event.TruncatedSubsampledGaussianDpEvent(4, 0.5, 2, 1.0), 3
+                    ),
+                    dp_event.SelfComposedDpEvent(
+                        dp_event.TruncatedSubsampledGaussianDpEvent(3, 0.5, 2, 1.0), 2
+                    ),
+                ]
+            ),
+            "replace-one",
+            17.904330,
+        ),
+    ],
+    ids=["mixtures", "truncated batches"],
+)
+def test_figures_of_two_directions_are_above_theirs(event, relation, theirs):
+    assert theirs <= epsilon(event, 1e-6, relation) < 1.05 * theirs
 
 
 @pytest.mark.slow

@@ -80,8 +80,8 @@ def test_models_of_groups_are_one_charge_of_the_largest(tmp_path):
 def test_what_a_model_of_a_group_is_charged_for_is_what_it_promises():
     for estimator in (FM, SGD):
         inner = clone(estimator).set_params(classes=[0, 1], dataset_size=300)
-        quoted = inner._quote(X[:300], Y[:300])
-        assert quoted == inner.fit(X[:300], Y[:300]).privacy_
+        quoted = inner.quote(n_rows=300, n_features=X.shape[1])
+        assert quoted.privacy == inner.fit(X[:300], Y[:300]).privacy_
 
 
 class Around(LogisticRegression):

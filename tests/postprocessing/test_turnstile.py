@@ -56,7 +56,7 @@ def test_a_stored_state_goes_on_where_it_was(again) -> None:
     later = queries(100, seed=1)
     assert (other.admit(*later) == state.admit(*later)).all()
     assert other.save() == state.save()
-    other.admit(*queries(10, seed=2))  # it has a lock of its own, and counts apart
+    other.admit(*queries(10, seed=2))  # it has its own lock, and counts apart
     assert other.save() != state.save()
 
 

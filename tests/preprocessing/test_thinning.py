@@ -45,7 +45,7 @@ class Seen(DPSGDClassifier):
 
 
 class SeenWithGroups(FairDPClassifier):
-    """The same for an estimator that is told the groups."""
+    """The same for an estimator that gets the groups."""
 
     given: tuple
 
@@ -68,7 +68,7 @@ def test_the_epsilon_asked_for_is_that_of_table_and_training_together(name: str)
     assert model.plan_.prior_epsilon == 0.3
     text = " ".join(privacy.assumptions)
     assert "0.3 of it bought the noisy sizes" in text
-    assert "kept by a draw of its own" in text
+    assert "kept by its own draw" in text
     assert "the set of class labels is taken from the rows and public" in text
     assert "the set of groups is taken from the rows and public" in text
     assert model.certify().satisfies(epsilon=1.0, adjacency="add-remove")

@@ -1,4 +1,4 @@
-"""Vector sums with Laplace noise: what they cost, alone and beside other releases."""
+"""Tests of the cost of vector sums with Laplace noise, alone and with other releases."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def audit_attribute(monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.nda
     """Log likelihood ratios of one person's two groups, over all that a fit releases.
 
     Everybody else's group is known. Each release of one fit is made many times in either world,
-    with noise of its own, and compared with its noiseless values in both.
+    with its own noise, and compared with its noiseless values in both.
     """
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(40, 2)), np.arange(40) % 2

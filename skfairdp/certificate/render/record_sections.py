@@ -1,4 +1,4 @@
-"""Parts of a page from what is kept beside a certificate: a ledger, a monitor."""
+"""Sections of a page about a certificate's ledger and monitor."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _drawn(model: Frontier) -> Any:
 
 
 def of_ledger(ledger: PrivacyLedger) -> Section:
-    """An excerpt of what a data set has spent."""
+    """Excerpt of the ledger: the privacy spent on a data set."""
     rows = tuple(map(ledger_cells, ledger.entries()))
     title = f"What was charged to the ledger for the data set “{ledger.data_set}”."
     elements: list[Element] = [title, tuple(ledger.statements())]

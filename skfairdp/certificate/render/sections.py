@@ -23,6 +23,7 @@ from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.number_notions import NUMBER_NOTIONS
 from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.figures import as_given, epsilon_text, factor_text, percent_text, significant_up
 from skfairdp.privacy.accounting.tradeoff import (
@@ -41,10 +42,10 @@ _GROUPS = (
 )
 _USE = (
     "That the model is accurate, or fit for a purpose, or that its use is lawful.",
-    "What privacy costs in accuracy: a model trained without it on the same rows would have to be "
-    "shown beside this one, and nothing would protect these rows any more.",
-    "That it was not chosen among several by looking at their certificates, unless the assumptions "
-    "above say how many there were.",
+    "The cost of privacy in accuracy: it could only be shown by a model trained without privacy on "
+    "the same rows, which would leave these rows without protection.",
+    "That the model was not selected among several by their certificates, unless the assumptions "
+    "above state the number of certificates.",
 )
 
 
@@ -59,7 +60,7 @@ def certificate_sections(
     *,
     whole: bool = False,
 ) -> tuple[Section, ...]:
-    """Collect what a certificate says, a summary first; arguments as of `Certificate.to_html`.
+    """Collect the sections of a certificate, summary first; arguments of `Certificate.to_html`.
 
     `whole`: for a page or card, with what takes a second to compute.
     """
@@ -144,14 +145,13 @@ def _key_figures(claims: Claims) -> KeyFigures:
 
 
 def _utility(claims: Claims) -> Section:
-    """How often the model is right, beside one answer for everybody."""
-    known = claims.accuracy
+    """Accuracy of the model or errors of its numbers, compared with one answer for everybody."""
+    known = claims.measured
     if known is None:
         return Section("Utility", ())
+    text = group_sections.share_text if claims.errors is None else group_sections.number_text
     how = "bought: the counts carry noise" if known.noisy else "public: exact counts"
-    rows = tuple(
-        (name, *map(group_sections.share_text, figures)) for name, *figures in known.measures
-    )
+    rows = tuple((name, *map(text, figures)) for name, *figures in known.measures)
     headings = ("On the held-out rows", "Model", "One answer for everybody")
     table = Table(f"Utility ({how})", rows, headings, numbers_from=1)
     return Section("Utility", (table,), extra=True)
@@ -258,9 +258,9 @@ def _privacy(privacy: PrivacyGuarantee | None, *, attacker: bool) -> Section:
         return Section("Privacy", ("Nothing is promised (ε = ∞).",))
     protected = PROTECTED[privacy.protects]
     meaning = (
-        f"Whatever anyone learns from {protected.told_by} would have been at most "
-        f"{factor_text(privacy.epsilon)} times as likely or unlikely with a neighbouring data "
-        "set, up to a failure of probability δ."
+        f"Every result of {protected.told_by} would have been at most "
+        f"{factor_text(privacy.epsilon)} times as likely with a neighbouring data set, and is at "
+        "most as many times as likely as with it, except with probability δ."
     )
     facts = (
         ("privacy loss ε, at most", epsilon_text(privacy.epsilon)),
@@ -324,7 +324,7 @@ def _model(claims: Claims) -> Section:
 
 
 def _not_claimed(claims: Claims) -> Iterator[str]:
-    """What a reader might think the claims say, and they don't."""
+    """Statements that a reader might wrongly infer from the claims."""
     privacy, fairness = claims.privacy, claims.fairness
     if privacy is None or privacy.is_void:
         yield "Privacy: nothing is promised to the people in the training data."
@@ -332,7 +332,8 @@ def _not_claimed(claims: Claims) -> Iterator[str]:
         yield from PROTECTED[privacy.protects].not_claimed
         yield from NEIGHBOURS[privacy.adjacency].not_claimed
     if fairness:
-        missing = sorted(set(NOTIONS) - {claim.notion for claim in fairness})
+        stated = {claim.notion for claim in fairness}
+        missing = sorted(set(NOTIONS if stated & set(NOTIONS) else NUMBER_NOTIONS) - stated)
         if missing:
             names = ", ".join(map(group_sections.words_of, missing))
             yield f"Other notions of fairness, which this model may violate: {names}."

@@ -1,4 +1,4 @@
-"""Sections under the headings that an authority asks for: templates are files beside this one."""
+"""Sections under the headings that an authority asks for; the templates are in `templates/`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from skfairdp.figures import as_given, rounded_up
 def answered_guarantee(
     gate: ParityGate, *, groups: Sequence[Hashable], classes: Sequence[Hashable], asked: ArrayLike
 ) -> FairnessGuarantee:
-    """State how even the answers are that a gate let pass, and what follows from them.
+    """Bound the gap of the answers that a gate let pass.
 
     The bound is the largest difference between two groups in the share of any label among their
     answers, counted on the gate's table: without error, and 1 while a group has no answer.
@@ -109,7 +109,7 @@ def _texts(
         assumptions.ANSWERS_SO_FAR.format(answers=int(answers.sum())),
         f"Worst cell of the table: Γ = {rounded_up(float(gaps[z, k]))}, the share of label "
         f"{classes[k]} in group {groups[z]} minus its share in all other groups together; "
-        f"wanted: at most {as_given(gate.tolerance)}.",
+        f"the gate allows at most {as_given(gate.tolerance)}.",
         _invariant(gate, groups, answers),
     ]
     if gate.stuck:

@@ -32,7 +32,7 @@ def classifier_lower_bound(
     units: str = "nats",
     random_state: int | None = None,
 ) -> MutualInformation:
-    """Bound I(S; Z) from below by how well a classifier tells the group on held-out rows.
+    """Bound I(S; Z) from below by a classifier's accuracy in predicting the group of held-out rows.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _width(prior: Floats, share: float) -> float:
 
 
 def _promise(gains: Floats, width: float, error: float, n_rows: int) -> float:
-    """About what the bound on the mean will be with `n_rows` like these; only to choose by."""
+    """Approximate bound on the mean with `n_rows` like these; only used to choose."""
     cost = math.log(1.0 / error) / n_rows
     return float(gains.mean() - math.sqrt(2.0 * gains.var() * cost) - width * cost / 3.0)
 

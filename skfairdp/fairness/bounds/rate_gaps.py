@@ -156,7 +156,7 @@ def _exact_bound(hit: _Table, rows: _Table, alpha: float) -> float:
 def difference_bound(
     hit: NDArray, rows: NDArray, error: float, added: NDArray | float = 0.0
 ) -> NDArray[np.float64]:
-    """Observed difference plus the deviation of a difference of two means, and what is added."""
+    """Observed difference plus an allowance for the deviation of a difference of two means."""
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = np.where(rows > 0, 1.0 / rows, np.inf)
         rates = np.where(rows > 0, hit / rows, 0.0)
@@ -215,7 +215,7 @@ def own_models_bound(
 
 @dataclass(frozen=True)
 class OwnModels:
-    """Released models of the groups beside a smoothed common one."""
+    """Released models of the groups, in addition to a smoothed common one."""
 
     # Maps rows and their group codes to the smoothed decision on each by its own group's model
     scores: Callable[[Any, NDArray[np.int64]], NDArray[np.float64]]

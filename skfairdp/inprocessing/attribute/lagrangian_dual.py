@@ -41,7 +41,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     Features and labels are public here; who belongs to which group is protected. The
     loss is therefore learned without noise. In every step of the second phase a Poisson
-    batch releases, group by group and each with noise of its own, the sum of clipped
+    batch releases, group by group and each with its own noise, the sum of clipped
     gradients of the constrained rates and a table of predictions; multipliers weigh the
     noisy sums. It is PF-LD with sound accounting, and F-LD for ``epsilon=inf``.
 
@@ -147,7 +147,10 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         "loss_batch_size": (COUNT, Choice(("auto",))),
         "warmup_epochs": (Number(0, integer=True),),
     }
-    _unit = ATTRIBUTE
+
+    def _protected(self, unit: str) -> str:
+        return ATTRIBUTE
+
     _auto_batch = 1024, 8
 
     def _also_assumed(self) -> tuple[str, ...]:

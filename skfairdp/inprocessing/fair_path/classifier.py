@@ -23,6 +23,7 @@ from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
+from skfairdp.receipts import Quote, RowFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -173,9 +174,17 @@ class FairPathClassifier(PathClassifier):
         n_classes = vars(self).get("_n_classes", None if hasattr(self, "classes_") else 2)
         return super()._rates if n_classes is None else Rates.of(self.notion, range(n_classes))
 
-    @property
-    def _n_logits(self) -> int:  # type: ignore[override]
-        return self._rates.n_logits(self._n_groups)
+    def _n_logits(self, facts: RowFacts) -> int:
+        assert facts.groups is not None
+        return self._rates.n_logits(len(facts.groups.labels))
+
+    def _try_out(
+        self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
+    ) -> None:
+        assert quote.facts is not None
+        assert quote.facts.groups is not None
+        self._note(len(quote.facts.groups.labels), quote.facts.n_classes)
+        super()._try_out(quote, row_shape, classes)
 
     @property
     def _takes_persons(self) -> bool:  # type: ignore[override]
@@ -192,9 +201,8 @@ class FairPathClassifier(PathClassifier):
         # Of declared groups some row may be in none, which is private.
         return self._of_attribute and self.groups is None
 
-    @property
-    def _unit(self) -> str:
-        return ATTRIBUTE if self._of_attribute else super()._unit
+    def _protected(self, unit: str) -> str:
+        return ATTRIBUTE if self._of_attribute else super()._protected(unit)
 
     def _default_of(self, name: str) -> Any:
         from torch import nn
@@ -344,4 +352,4 @@ class FairPathClassifier(PathClassifier):
         self.decided_ = tables.decided(self.direction_, middle)
         self.changed_, self.improved_ = tables.along(self.direction_, multipliers)
         self._stand_at(self._path_of(run.plan))
-        del self._n_groups, self._n_classes  # which fitted attributes tell from here on
+        del self._n_groups, self._n_classes  # which fitted attributes store from here on

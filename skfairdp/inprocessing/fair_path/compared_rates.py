@@ -51,7 +51,7 @@ class Rates:
 
     @cached_property
     def selected(self) -> Floats:
-        """What other answers add to it, shape of `successes`; nothing for the first."""
+        """Contribution of other answers, shape of `successes`; zero for the first."""
         return self.successes.astype(np.float64) - self.offset[:, :, None]
 
     @cached_property

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.rates.constraints import Floats
 
-# Where a path may start, fixed beforehand: edges from training quantiles would tell about rows.
+# Where a path may start, fixed beforehand: edges from training quantiles would reveal rows.
 # They are uniform in t = multiplier / (1 + |multiplier|), with 0 in the middle.
 _PLACES = 511
 _T = np.arange(-_PLACES, _PLACES + 1) / (_PLACES + 1.0)

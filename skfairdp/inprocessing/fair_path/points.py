@@ -106,7 +106,7 @@ class PathClassifier(GradientClassifier):
             )
 
     def at(self, tolerance: float) -> Self:
-        """Stand at another tolerance.
+        """Choose the point for another tolerance.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The scores where features and labels are public, and only who is in which group is not.
+"""Scores where features and labels are public, and only the groups are private.
 
 The label's score is learned without noise. That of the groups is a softmax on what enters the
 net's last layer, which so is public too. Its log likelihood takes who is in which group from one
@@ -159,7 +159,7 @@ class Beside(nn.Module):
 
 
 class _Body(nn.Module):
-    """What enters a module's head; in units of its own once it is standardised."""
+    """Inputs of a module's head, standardised or not."""
 
     def __init__(self, module: nn.Module, head: str) -> None:
         super().__init__()

@@ -95,7 +95,7 @@ def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> li
 class Tables:
     """Releases the tables of one fit, by the segments of its plan.
 
-    `release`: the door to the rows. `chances`: what the trained net says. `rates`: what is
+    `release`: noisy releases over the rows. `chances`: what the trained net says. `rates`: what is
     compared. `notion`: its name. `n_groups`: at least 2. `public`: the rows where features and
     labels are public. All groups together then are too, and noise is on their differences alone.
     """
@@ -133,7 +133,7 @@ class Tables:
         return self._count(name, self._without_costs)
 
     def decided(self, direction: Floats, middle: float) -> Floats:
-        """Release the same at a multiplier of a direction, with noise of its own."""
+        """Release the same at a multiplier of a direction, with its own noise."""
         name = "decisions" if self.public is None else "adjusted decisions"
         return self._count(name, direction, middle)
 
@@ -174,7 +174,7 @@ class Tables:
     def start(self, direction: Floats, first: Floats) -> float:
         """Find the multiplier of the smallest gap, apart from the tables that say how far to walk.
 
-        It is read off a coarse path of its own; where features and labels are public, off what
+        It is read off its own coarse path; where features and labels are public, off what
         the scores expect.
 
         `first`: as `first` released it.
@@ -311,5 +311,5 @@ class Tables:
 
 
 def planned(plan: Plan) -> Mapping[str, Segment]:
-    """Segments of a plan by the name of what they release."""
+    """Segments of a plan by the name of their release."""
     return {s.blocks[0].name: s for s in plan.segments if s.blocks}

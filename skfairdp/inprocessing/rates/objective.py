@@ -132,7 +132,7 @@ class LossOrRates(SoftCosts, ConstrainedObjective):
 
 
 class CostObjective(ConstrainedObjective):
-    """Cross-entropy weighted by what each decision would cost.
+    """Cross-entropy weighted by the cost of each decision.
 
     Predicting class k for a record of cell c with label y costs ``cost_k = 1[k != y] + A[c, k]``,
     where A are the coefficients of `RateConstraints`. The record's loss is ``-sum_k W[c, k] log

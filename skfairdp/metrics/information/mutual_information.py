@@ -1,4 +1,4 @@
-"""One function for mutual information, which says what it took and why."""
+"""Mutual information by the method that fits the data, with the reason for the choice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mutual_information(
     n_permutations: int = 0,
     random_state: int | None = None,
 ) -> MutualInformation:
-    """Estimate how much a representation tells about a variable, by a method that fits.
+    """Estimate the information of a representation about a variable, by a method that fits.
 
     Parameters
     ----------

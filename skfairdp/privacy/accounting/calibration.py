@@ -1,4 +1,4 @@
-"""Find the noise that a target epsilon needs."""
+"""Calibration: the noise multiplier for a target epsilon."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[floa
 
 @lru_cache(maxsize=256)
 def _solve(problem: _Problem) -> float:
-    """Search; kept for plans that cannot be told apart at the probes."""
+    """Search; cached for plans that are equal at the probes."""
     _refuse_impossible(problem)
     fast = ClosedFormBound(problem.epsilon, problem.delta, problem.make_plan)
     low, high = SMALLEST, LARGEST
@@ -128,7 +128,7 @@ def _largest_epsilon(problem: _Problem, multiplier: float) -> float:
 
 
 def _refuse_impossible(problem: _Problem) -> None:
-    """Raise if what the multiplier cannot change exceeds the target."""
+    """Raise if the costs that do not depend on the multiplier exceed the target."""
     for of_cell in zip(*problem.probes, strict=True):
         fixed = reduce(and_, (Counter(parts_of(event)) for event in of_cell))
         alone = [dp_event.SelfComposedDpEvent(*part) for part in fixed.elements()]

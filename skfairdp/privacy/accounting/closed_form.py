@@ -1,4 +1,4 @@
-"""A quick bound on the cost of a plan, to steer the search for its noise."""
+"""Closed-form bound on the cost of a plan, which steers the search for its noise."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ def _check_fields(event: DpEvent, **allowed: Number) -> None:
 
 
 def rewritten(event: DpEvent, of_part: Callable[[DpEvent], DpEvent]) -> DpEvent:
-    """Rewrite what an event is composed of, and leave how."""
+    """Rewrite the parts of a composed event, and keep its structure."""
     match event:
         case dp_event.ComposedDpEvent(events=parts):
             return dp_event.ComposedDpEvent(tuple(rewritten(part, of_part) for part in parts))

@@ -1,4 +1,4 @@
-"""The ledger as users hold it: a path and a name."""
+"""Privacy ledger: a file, and the name of a data set in it."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class PrivacyLedger:
         estimator: str,
         public_rows: Any = None,
     ) -> Entry:
-        """Charge what is about to be spent.
+        """Reserve a cost before it is spent.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class PrivacyLedger:
     def _reserve_together(
         self, *planned: tuple[PrivacyGuarantee | None, str], activity: str, rows: Any = None
     ) -> list[Entry]:
-        """Reserve all of what was planned before any of it is released, or nothing."""
+        """Reserve all planned costs before the first release, or none."""
         if activity not in ACTIVITIES:
             raise ValueError(f"activity={activity!r} is not known: use one of {ACTIVITIES}.")
         with writing(self.path) as store:
@@ -187,7 +187,7 @@ class PrivacyLedger:
             ]
 
     def commit(self, entry: Entry) -> Entry:
-        """Record that what was reserved has been done.
+        """Record that a reserved release has been made.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class PrivacyLedger:
 
         Only what was never released may be given back: not after a model, a count, a score
         or a picture was made from the rows, nor after an error whose text or time depended
-        on what stands in them. Where that is not certain, leave it: a reservation that is
+        on what they contain. Where that is not certain, leave it: a reservation that is
         neither committed nor given back stays charged.
 
         Returns
@@ -426,7 +426,7 @@ class PrivacyLedger:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def summary(self) -> str:
-        """Say what was spent, in words.
+        """Describe the privacy spent, in words.
 
         Returns
         -------
@@ -524,7 +524,7 @@ LEDGER = (NONE, Kind((str, os.PathLike, PrivacyLedger), "a path or a PrivacyLedg
 
 
 def as_ledger(ledger: str | os.PathLike[str] | PrivacyLedger | None) -> PrivacyLedger | None:
-    """Open what an estimator was given; a path stands for its data set "default"."""
+    """Open the ledger of an estimator; a path means the data set "default" in it."""
     if ledger is None or isinstance(ledger, PrivacyLedger):
         return ledger
     if isinstance(ledger, (str, os.PathLike)):

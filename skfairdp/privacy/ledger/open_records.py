@@ -77,7 +77,7 @@ class Store:
 
     @property
     def _key(self) -> bytes:
-        # Another one in every file, so that digests of two files say nothing of each other.
+        # Another one in every file, so that digests of two files cannot be compared.
         return str(_read(self._records[0])["random"]).encode()
 
     def reserve(
@@ -105,7 +105,7 @@ class Store:
         return _entry({"number": number, "data_set": data_set, "state": RESERVED, **value})
 
     def end(self, entry: Entry, state: str) -> Entry | None:
-        """Record what became of a reservation; None if the file has no such one open."""
+        """Record the end of a reservation; None if the file has no open one of this number."""
         about = [record for record in self._records if record.entry == entry.number]
         if len(about) != 1 or self._entries(about) != (entry,):
             return None

@@ -139,7 +139,7 @@ def _compare(records: Sequence[Record], head: Head) -> None:
 
 
 def _sealed(before: str, position: int, data_set: str, kind: str, entry: int, content: str) -> str:
-    # Lengths keep what stands in one field from reading as the next.
+    # Lengths keep the content of one field from reading as the next.
     fields = (before, str(position), data_set, kind, str(entry), content)
     if not all(isinstance(field, str) for field in fields):
         return ""  # not a record of a ledger

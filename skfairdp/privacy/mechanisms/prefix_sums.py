@@ -39,7 +39,7 @@ def _factor(length: int) -> NDArray[np.float64]:
 def _matrices(
     length: int, noise_std: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """L in whole grid steps of the noise, what undoes it and sums, and the sums' deviations."""
+    """L in whole grid steps of the noise, its decoder to sums, and the sums' deviations."""
     # Down: no column gets longer than the ideal one's.
     whole = np.floor(_factor(length) * (2.0**SCALE_BITS / noise_std)).astype(np.int64)
     sums = np.tril(np.ones((length, length)))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skfairdp.certificate.code import replaced_methods
-from skfairdp.certificate.fit_digests import bind_each, changes
-from skfairdp.certificate.harmless_steps import (
+from skfairdp.digests.code import replaced_methods
+from skfairdp.digests.fit_digests import bind_each, changes
+from skfairdp.receipts.harmless_steps import (
     COLUMNS,
     CONTAINERS,
     HARMLESS,
@@ -74,7 +74,7 @@ def _disallowed(name: str, value: Any, rule: Allowed | None) -> str | None:
 
 
 def _is_setting(value: Any) -> bool:
-    """Whether a value is one of scikit-learn's own short settings, such as "mean" or True."""
+    """Whether a value is one of scikit-learn's own short settings, for example "mean" or True."""
     return type(value) is bool or value is None or (type(value) is str and value in _SETTINGS)
 
 

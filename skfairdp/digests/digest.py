@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
-from skfairdp.certificate import code, state
+from skfairdp.digests import code, state
 from skfairdp.exceptions import UnboundModelError
 
 _MAPPINGS = (dict, Bunch, OrderedDict, types.MappingProxyType)
@@ -27,7 +27,7 @@ _SLOTS = (
 
 
 class Bound(NamedTuple):
-    """A digest, and what it stands on."""
+    """A digest, with the parts that it covers."""
 
     digest: str
     with_code: bool  # whether it covers byte code, which other versions of Python write otherwise
@@ -40,7 +40,7 @@ def state_digest(value: object) -> str:
 
 
 def bind(value: object) -> Bound:
-    """Digest a value; an UnboundModelError names what cannot be covered."""
+    """Digest a value; an UnboundModelError names parts that cannot be covered."""
     walk = _Walk()
     try:
         digest = walk.digest(value)
@@ -116,11 +116,11 @@ class _Walk:
         return parts
 
     def _named(self, items: Mapping[str, Any]) -> list[bytes]:
-        """Attributes: what they are called counts, their order doesn't."""
+        """Attributes: their names count, their order does not."""
         return self._pairs({name: items[name] for name in sorted(items)})
 
     def _alone(self, value: Any) -> bytes:
-        """Digest that does not depend on what was met before."""
+        """Digest that does not depend on values met before."""
         other = _Walk()
         other._path = [*self._path]
         digest = other.digest(value)
@@ -195,7 +195,7 @@ class _Walk:
         return parts
 
     def _reached(self, value: Any, chain: tuple[str, ...]) -> Any:
-        """What code takes out of modules of the user; anything else as it is."""
+        """Objects that code reads from the user's modules; others unchanged."""
         for name in chain:
             if not isinstance(value, types.ModuleType) or code.is_library(value.__name__):
                 break

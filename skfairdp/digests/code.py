@@ -51,7 +51,7 @@ def _installed(top: str) -> bool:
 
 
 def library_name(value: Any) -> str | None:
-    """Name by which a library holds a class or function; None for what is not found so."""
+    """Importable name of a class or function of a library; None for others."""
     if isinstance(value, np.ufunc):
         own = value.__name__
         holders = (h for h in (np, scipy.special) if getattr(h, own, None) is value)

@@ -6,8 +6,8 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-from skfairdp.certificate.digest import bind
-from skfairdp.certificate.state import Recipe
+from skfairdp.digests.digest import bind
+from skfairdp.digests.state import Recipe
 from skfairdp.exceptions import UnboundModelError
 
 _PLAIN = (type(None), bool, int, float, str)
@@ -40,7 +40,7 @@ def bind_each(
 
 
 def changes(kept: Mapping[str, str] | None, parts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say what is not as it was when `bind_each` returned `kept`; empty where nothing changed."""
+    """List the changes since `bind_each` returned `kept`, in words; empty without changes."""
     if kept is None:
         return ("what its fit left was not noted",)
     now = bind_each(parts)
@@ -53,7 +53,7 @@ def changes(kept: Mapping[str, str] | None, parts: Mapping[str, Any]) -> tuple[s
             continue
         elif then.endswith("+") and here.endswith("+") and kept[_PYTHON] != now[_PYTHON]:
             found.append(
-                f"{name} holds code of yours, which Python {kept[_PYTHON]} wrote then and Python "
+                f"{name} holds your own code, which Python {kept[_PYTHON]} wrote then and Python "
                 f"{now[_PYTHON]} cannot compare"
             )
         else:

@@ -16,7 +16,7 @@ import pandas as pd
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from skfairdp.certificate.code import library_name
+from skfairdp.digests.code import library_name
 
 # Parameters of estimators of scikit-learn and of this package that change no prediction of a
 # fitted one: where to log, how many workers to use, where fits are cached and charged.
@@ -44,8 +44,8 @@ class Recipe:
 def state_of(value: Any, *, training: bool = True) -> tuple[Mapping[str, Any], tuple[Any, ...]]:
     """Take an object apart that is neither a container nor an array, tensor, function or class.
 
-    Result: attributes by name, and what compiled code stores beside them. `training` says whether
-    it counts which mode a net is in. Raises what an object raises that cannot be stored.
+    Result: attributes by name, and the state that compiled code stores in addition. `training`:
+    whether the mode of a net counts. An object that cannot be stored raises its own error.
     """
     kind, name = type(value), library_name(type(value)) or ""
     if kind is Recipe:
@@ -124,7 +124,7 @@ def _has_compiled_state(kind: type) -> bool:
 
 
 def _stored(value: Any) -> tuple[Any, ...]:
-    """What pickle would store of an object."""
+    """State of an object as pickle would store it."""
     said = copyreg.dispatch_table.get(type(value))
     reduced: Any = value.__reduce_ex__(4) if said is None else said(value)
     if isinstance(reduced, str):

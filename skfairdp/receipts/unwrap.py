@@ -19,18 +19,18 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate.code import library_name, replaced_methods
-from skfairdp.certificate.digest import Bound, bind
-from skfairdp.certificate.harmless_steps import CONTAINERS, HARMLESS
-from skfairdp.certificate.state import shadows
-from skfairdp.certificate.step_rules import (
+from skfairdp.digests.code import library_name, replaced_methods
+from skfairdp.digests.digest import Bound, bind
+from skfairdp.digests.state import shadows
+from skfairdp.exceptions import IncomparableModelError, UnboundModelError
+from skfairdp.protocol import answers_of
+from skfairdp.receipts.harmless_steps import CONTAINERS, HARMLESS
+from skfairdp.receipts.step_rules import (
     changed_parameters,
     is_fixed,
     reason_to_learn,
     reasons_of_container,
 )
-from skfairdp.exceptions import IncomparableModelError, UnboundModelError
-from skfairdp.protocol import answers_of
 
 # What they make of sparse rows is sparse.
 PASSING_ON = (
@@ -94,6 +94,16 @@ def learns_from_rows(step: Any) -> bool:
     return why_learned(step) is not None
 
 
+def reads_by_itself(step: Any) -> bool:
+    """Whether a step that learns nothing reads rows by code of another library.
+
+    Such code chooses one type for many cells.
+    """
+    if isinstance(step, ContainerChoice) or charges_privacy(step):
+        return False
+    return answers_of(step)._learns_from_rows is not False and not learns_from_rows(step)
+
+
 def leaves_of(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
     """Steps inside containers, recursively; what passes columns on or drops them is left out.
 
@@ -148,7 +158,7 @@ def _parts_of(stage: ColumnTransformer) -> list[tuple[str, Any, Any]]:
 
 
 def _changed_by_fit(stage: ColumnTransformer) -> Iterator[tuple[str, ContainerChoice]]:
-    """Fitted copies of listed steps whose parameters are not those that were given."""
+    """Fitted copies of listed steps with other parameters than those that were given."""
     given = {key: step for key, step, _ in (*stage.transformers, ("remainder", stage.remainder, 0))}
     for key, fitted, _ in _parts_of(stage):
         before = given.get(key)
@@ -189,8 +199,8 @@ class Deployed:
 
     @property
     def place_of_release(self) -> int | None:
-        """Place of the first step whose output, a private release, is all that later steps see."""
-        # A step inside a container is none, since columns pass beside it.
+        """Place of the first step with a private release that is the only input of later steps."""
+        # A step inside a container does not count, since columns may bypass it.
         return next((i for i, (_, stage) in enumerate(self.stages) if releases_rows(stage)), None)
 
     @property
@@ -209,7 +219,7 @@ class Deployed:
         """Whether a digest, made under a version of Python if it is known, is that of this model.
 
         False for a model that no digest can cover. Raises an IncomparableModelError where the
-        model has functions or classes of yours, whose byte code another Python made.
+        model has your own functions or classes, whose byte code another Python made.
         """
         try:
             own = self.bound
@@ -220,7 +230,7 @@ class Deployed:
         if not (same or comparable):
             raise IncomparableModelError(
                 f"The certificate was made under Python {python}, and this is {here}: functions "
-                "and classes of yours are compared by their byte code, which may differ. "
+                "and classes are compared by their byte code, which may differ. "
                 f"Verify under Python {python}, or certify anew."
             )
         return same
@@ -236,7 +246,7 @@ class Deployed:
         )
 
     def _ours(self) -> Iterator[tuple[str, Any]]:
-        """Parts whose promises a certificate repeats, and what post-processes them."""
+        """Parts of this package: those with a guarantee, and their post-processing."""
         for name, step in self.leaves():
             if charges_privacy(step):
                 yield f"Step {name!r}, a ", step
