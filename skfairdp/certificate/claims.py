@@ -54,11 +54,11 @@ class Claims:
         Errors on the held-out rows, where a model predicts numbers and their targets were given.
     monitor_file : str or None
         File of the `GapMonitor` that watches a claim, as it was named; not part of equality.
-    outcomes : Outcomes or None
-        Held-out rows by group, label and answer, from which the rates by group follow.
     facts : tuple of Fact
         Columns, rows and terms of the model, each marked as public, declared or bought;
         not part of equality.
+    outcomes : Outcomes or None
+        Held-out rows by group, label and answer, from which the rates by group follow.
     """
 
     privacy: PrivacyGuarantee | None

@@ -10,7 +10,7 @@ import pandas as pd
 
 from skfairdp import PrivacyLedger
 from skfairdp.certificate.registry import ABOUT
-from skfairdp.command_line.accounts import default_note, ledger_of, who
+from skfairdp.command_line.accounts import default_note, ledger_of, remember, who
 from skfairdp.command_line.checking import private_key
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, say
@@ -56,7 +56,7 @@ def report(arguments: argparse.Namespace) -> int:
     _check_parts(people, held)
     _agree(outlook, ledger)
     if ledger is not None:
-        ledger.recognise(who(request, rows))
+        remember(ledger, who(request, rows))
     del rows
     # Brings torch: seconds that a wrong option or column need not cost.
     from skfairdp.command_line.filing import ChargedReport

@@ -119,6 +119,9 @@ def test_runs_add_up_without_a_ledger_being_named_and_under_another_name(told) -
     assert "before: ε = 2" in plan
     told("report", "renamed.csv", *run)
     assert not Path("renamed.skfairdp-ledger.db").exists()
+    key = Path("bank.skfairdp-ledger.db.key")
+    assert key.stat().st_mode & 0o077 == 0  # for its owner alone, and not in the ledger
+    assert key.read_bytes() not in Path("bank.skfairdp-ledger.db").read_bytes()
     assert len(PrivacyLedger("bank.skfairdp-ledger.db", "bank").entries()) == 2
     _, _, said = told("report", "bank.csv", *run, "--ledger", "bank.skfairdp-ledger.db",
                       "--data-set", "other")  # fmt: skip
