@@ -163,12 +163,13 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(scope="module")
-def rows_seen_before() -> Iterator[None]:
-    """For tests that certify on the rows trained on, to save a fit.
+@pytest.fixture(scope="module", autouse=True)
+def rows_seen_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let tests certify on the rows trained on, which saves a fit.
 
-    That such rows are refused is checked in tests/certificate/test_outcomes.py.
+    A module that checks that such rows are refused says CHECKS_TRAINING_ROWS = True.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skfairdp.certificate.holdout.trained_on", lambda *_: False)
+        if not getattr(request.module, "CHECKS_TRAINING_ROWS", False):
+            patch.setattr("skfairdp.certificate.holdout.trained_on", lambda *_: False)
         yield

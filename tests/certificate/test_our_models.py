@@ -14,8 +14,6 @@ from sklearn.pipeline import make_pipeline
 from skfairdp import Certificate, DPSGDClassifier, FairDPClassifier, certify
 from skfairdp.preprocessing import PublicScaler
 
-pytestmark = pytest.mark.usefixtures("rows_seen_before")
-
 BOUNDS = {"x0": (-4.0, 4.0), "x1": (-4.0, 4.0)}
 
 

@@ -23,6 +23,7 @@ from skfairdp.privacy.accounting.tradeoff import (
     posterior,
 )
 
+CHECKS_TRAINING_ROWS = True
 N = 1_500
 
 

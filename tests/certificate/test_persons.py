@@ -14,8 +14,6 @@ from skfairdp.certificate.holdout import one_row_each
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.persons import warn_of_ids
 
-pytestmark = pytest.mark.usefixtures("rows_seen_before")
-
 PEOPLE = 400
 
 

@@ -29,8 +29,6 @@ from tests.common.roster import (
     people,
 )
 
-pytestmark = pytest.mark.usefixtures("rows_seen_before")
-
 CONTAINERS = {
     "lists": (np.ndarray.tolist, list, list),
     "float32": (lambda X: X.astype(np.float32), np.asarray, np.asarray),

@@ -29,8 +29,6 @@ from tests.common.test_refusals import (
 from tests.common.test_scikit_learn_checks import unexpected
 from tests.privacy.oracle import oracle_epsilons
 
-pytestmark = pytest.mark.usefixtures("rows_seen_before")
-
 # Three teachers with noise that seldom turns a vote: the checks want a model that learns.
 QUIET: dict[str, Any] = {
     "n_teachers": 3,

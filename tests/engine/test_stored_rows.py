@@ -27,8 +27,6 @@ from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.sampling import Batch
 from tests.inprocessing.rows import two_groups
 
-pytestmark = pytest.mark.usefixtures("rows_seen_before")
-
 X, Y, GROUPS = two_groups(900)
 X = X.astype(np.float32)
 NAMES = [f"x{j}" for j in range(X.shape[1])]

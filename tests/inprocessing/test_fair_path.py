@@ -37,8 +37,6 @@ from skfairdp.privacy.sizes import Sizes
 from tests.inprocessing.redrawn import Redrawn, released_path, without_noise
 from tests.inprocessing.rows import two_groups
 
-pytestmark = pytest.mark.usefixtures("rows_seen_before")
-
 FAST = {"max_epochs": 3, "progress": False}
 
 

@@ -26,8 +26,6 @@ from skfairdp.engine.nets import prepare_net
 from skfairdp.exceptions import BudgetExceededError, PlanError, PrivacyWarning
 from skfairdp.inprocessing.many import _linear_layer
 
-pytestmark = pytest.mark.usefixtures("rows_seen_before")
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 5)).astype(np.float32)
 Y = (X[:, 0] + 0.5 * RNG.normal(size=300) > 0).astype(int)

@@ -38,8 +38,6 @@ from skfairdp.postprocessing.smooth_models import NetScore
 from skfairdp.privacy import PrivacyGuarantee
 from tests.inprocessing.rows import two_groups
 
-pytestmark = pytest.mark.usefixtures("rows_seen_before")
-
 X, Y, GROUPS = two_groups(600)
 FM = FunctionalMechanismClassifier((-6.0, 6.0))
 FAIR_FM = FunctionalMechanismClassifier(

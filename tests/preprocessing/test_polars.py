@@ -12,8 +12,6 @@ from sklearn.pipeline import make_pipeline
 from skfairdp import DPAdditiveClassifier, certify
 from skfairdp.preprocessing import PrivateTableEncoder, PublicBinner, PublicEncoder, PublicScaler
 
-pytestmark = pytest.mark.usefixtures("rows_seen_before")
-
 pl = pytest.importorskip("polars", reason="needs polars")
 
 RNG = np.random.default_rng(0)
