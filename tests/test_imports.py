@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # each other.
 LAYERS = (
     {"exceptions", "expected_checks", "figures", "documentation", "scikit_learn"},
-    {"assumptions", "deprecation", "digests", "parameters"},
+    {"assumptions", "digests", "parameters"},
     {"datasets", "one_column"},
     {"labels"},
     {"numbers", "persons", "rows", "trained_rows"},
@@ -29,7 +29,6 @@ LAYERS = (
     {"protocol"},
     {"receipts"},
     {"engine", "certificate"},
-    {"charging"},
     {"base"},
     {
         "inprocessing",

@@ -122,7 +122,7 @@ def _what_is_learned_from(
         )
         drops = " ".join(f"--drop {name}" for name in alike)
         raise CommandError(
-            "Columns have names of identifiers, from which a model learns nothing but who is who. "
+            "Columns have names of identifiers, which only name people. "
             f"{'' if request.person_ids or index else persons}"
             f"If every row is another person, leave them out: {drops}. If one is no identifier, "
             f"such as the number of phones in a house, say so: --keep {alike[0]}."

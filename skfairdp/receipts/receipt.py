@@ -47,7 +47,7 @@ class Receipt:
     def stated(self) -> Quote:
         """The quote; an AttributeError where there is none."""
         if self.quote is None:
-            raise AttributeError("This model promises nothing by itself; look at the one inside.")
+            raise AttributeError("This model has no guarantee of its own; see the model inside it.")
         return self.quote
 
     def stating(self, privacy: PrivacyGuarantee | None, *, one_of_several: bool) -> Self:

@@ -16,7 +16,7 @@ from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.figures import significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.receipts import Charge
+from skfairdp.receipts.charge import Charge
 from skfairdp.receipts.receipt import receipt_of
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
