@@ -12,7 +12,6 @@ from sklearn.base import is_regressor
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
-from skfairdp.certificate.digest import Bound
 from skfairdp.certificate.evaluation import Evaluation, evaluate, leakage_remarks
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.facts import known_facts
@@ -27,8 +26,8 @@ from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
 from skfairdp.certificate.mechanism_claims import claims_of_mechanism
 from skfairdp.certificate.number_claims import check_numbers_answerable, evaluate_numbers
-from skfairdp.certificate.unwrap import releases_rows, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
+from skfairdp.digests.digest import Bound
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.fairness.number_notions import get_number_notions
@@ -37,6 +36,7 @@ from skfairdp.parameters import BOOLEAN, check_values
 from skfairdp.persons import refuse_other_order, warn_of_ids
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.unwrap import releases_rows, unwrap
 
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 

@@ -16,7 +16,6 @@ from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
 from skfairdp.certificate.number_errors import NumberErrors
-from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
@@ -30,6 +29,7 @@ from skfairdp.figures import as_given, rounded_down, rounded_up
 from skfairdp.labels import count_rows, take_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
+from skfairdp.receipts.unwrap import Deployed, takes_groups
 
 _LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show anything
 

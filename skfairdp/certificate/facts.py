@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from skfairdp.certificate.search_fits import sizes_of
-from skfairdp.certificate.unwrap import Deployed, charges_privacy
-from skfairdp.privacy.plan import Plan
+from skfairdp.receipts.receipt import receipt_of
+from skfairdp.receipts.unwrap import Deployed, charges_privacy
 
 PUBLIC, DECLARED, BOUGHT = SOURCES = ("public", "declared", "bought")
 
@@ -71,10 +70,10 @@ def _names(given: Any) -> str:
 
 def _trained_on(final: Any) -> tuple[str, object, str]:
     """Number of records or persons that the model was trained on, where its plan knows it."""
-    plan = getattr(final, "plan_", None)
     stated = getattr(final, "privacy_", None)
     unit = "persons" if getattr(stated, "protects", "") == "person" else "rows"
-    if not isinstance(plan, Plan) or (sizes := sizes_of(plan)) is None:
+    receipt = receipt_of(final)
+    if receipt is None or receipt.quote is None or (sizes := receipt.quote.sizes) is None:
         return unit, None, PUBLIC
     source = DECLARED if sizes.adjacency == "add-remove" else PUBLIC
-    return f"{unit} trained on", f"{sizes.total:,}", BOUGHT if plan.prior_epsilon else source
+    return f"{unit} trained on", f"{sizes.total:,}", BOUGHT if sizes.prior_epsilon else source

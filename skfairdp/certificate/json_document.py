@@ -96,7 +96,7 @@ def _check_keys(
         raise ValueError(f"The text is not a whole certificate: {what} lacks {', '.join(missing)}.")
     unknown = sorted(set(found) - {*needed, *optional})
     if unknown:
-        raise ValueError(f"{what} holds {', '.join(unknown)}, which no certificate has.")
+        raise ValueError(f"{what} holds {', '.join(unknown)}, which certificates do not have.")
 
 
 def _finite(digits: str) -> float:

@@ -298,7 +298,7 @@ def _number(text: str, words: str, low: float, high: float) -> float:
 def _listed(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of names, like age,income")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, like age,income")
     return names
 
 

@@ -120,7 +120,7 @@ def _what_is_learned_from(
             f"epsilon protects persons: --person-ids {alike[0]}. "
         )
         raise CommandError(
-            "Columns have names of identifiers, from which a model learns nothing but who is who. "
+            "Columns have names of identifiers, which only name people. "
             f"{'' if request.person_ids else persons}If every row is another person, leave them "
             f"out: {' '.join(f'--drop {n}' for n in alike)}. If one is no identifier, such as the "
             f"number of phones in a house, say so: --keep {alike[0]}."

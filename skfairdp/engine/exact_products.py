@@ -1,11 +1,12 @@
 """Products of matrices that do not depend on the processor, nor on where a row stands.
 
 A processor adds the terms of a product in an order of its own choosing: by the place of a row
-in its block, by the alignment of memory, by how many rows there are. Where sums are rounded,
-the last bits of a row's result then depend on the other rows, and at the kink of a ReLU a
-last bit switches a unit on. Here nothing is left to round: each row of the left matrix and each
-column of the right one is first rounded to a grid so coarse that all products and all their
-sums are float64 numbers. Whatever the order of the additions, the result is the same.
+in its block, by the alignment of memory, by how many rows there are. Where it lets the place of a
+row decide (:mod:`skfairdp.engine.equal_rows`), the last bits of a row's result depend on the other
+rows, and at the kink of a ReLU a last bit switches a unit on. Here nothing is left to round:
+each row of the left matrix and each column of the right one is first rounded to a grid so coarse
+that all products and all their sums are float64 numbers. Whatever the order of the additions, the
+result is the same.
 
 The grid of a row has ``2**bits`` points up to the row's largest entry, with ``2 bits + log2(k)
 <= 53`` for sums of k terms: 23 bits for k up to 128, 21 for k up to 2048, about as fine as
@@ -17,14 +18,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+
+from skfairdp.assumptions import AS_TORCH_MULTIPLIES, EXACTLY
 
 # torch has no public name for what this module and `randomness` need: a mode that sees every
 # function (`TorchDispatchMode`, which the manual's chapter on extending torch imports from here),
@@ -98,6 +102,12 @@ def exact_matmul(left: Any, right: Any) -> Any:
         return exact_matmul(left, right.unsqueeze(1)).squeeze(-1)
     found = product(parts_of(left, -1), parts_of(right, -2))
     return found.to(torch.promote_types(left.dtype, right.dtype))
+
+
+def exact_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Apply a linear layer, exactly but for the last rounding."""
+    found = product(parts_of(rows, -1), [part.t() for part in parts_of(weight, 1)])
+    return (found if bias is None else found.add_(bias)).to(rows.dtype)
 
 
 class DispatchMode(TorchDispatchMode):
@@ -199,3 +209,17 @@ _PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "dot": _vector,
     "convolution": _convolution,
 }
+
+
+class Products(NamedTuple):
+    """Way to multiply rows by weights."""
+
+    matmul: Callable[[Tensor, Tensor], Tensor]
+    linear: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    # Makes a block of code in which any module multiplies in this way
+    everywhere: Callable[[], AbstractContextManager[None]]
+    assumed: str  # What a certificate says of it
+
+
+AS_TORCH = Products(torch.matmul, functional.linear, nullcontext, AS_TORCH_MULTIPLIES)
+EXACT = Products(exact_matmul, exact_linear, exactly, EXACTLY)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skfairdp.certificate.fit_digests import bind_each
 from skfairdp.datasets.stored_rows import in_chunks, stored_rows
+from skfairdp.digests.fit_digests import bind_each
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
 from skfairdp.inprocessing.run import (
@@ -91,7 +91,6 @@ class GradientPredictor(BudgetedPredictor):
     progress: bool | None = None
     distributed: str | None = "auto"
 
-    _plans_ahead = True
     _takes_persons = True
     _auto_batch: ClassVar[tuple[int, int]] = (256, 10)  # min(256, ceil(n / 10))
     _parameters = {
@@ -291,15 +290,14 @@ class GradientPredictor(BudgetedPredictor):
         clipper = make_clipper(module, prepared.flat, objective)
         n = read.facts.n
         beside = self._rows_beside(n)
-        rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)
+        seen = [rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)]
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
         rates = [r * f for r, f in zip(rates, factors, strict=True)]
-        stated = quote.privacy
         if processes.size > 1:
             processes.agree(bind_each({"plan": repr(plan), "state": ready.released}))
-            stated = watched(processes, rows, stated, prepared.flat.vector, epoch)
+            seen.append(watched(processes, rows, prepared.flat.vector, epoch))
         return Training(
             plan=plan,
             ready=ready,
@@ -311,7 +309,7 @@ class GradientPredictor(BudgetedPredictor):
             draws=draws,
             learning_rates=rates,
             steps_per_epoch=epoch,
-            stated=stated,
+            stated=quote.privacy and quote.privacy.assuming(*seen),
             processes=processes,
         )
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.assumptions import PROCESSES
-from skfairdp.certificate.fit_digests import bind_each
-from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.digests.fit_digests import bind_each
+from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.fairness.groups import Groups
 from skfairdp.persons import Persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -172,20 +172,11 @@ def joined(
     return int(processes.total(torch.tensor(len(X)))), groups
 
 
-def watched(
-    processes: Processes,
-    rows: Rows,
-    stated: PrivacyGuarantee | None,
-    vector: torch.Tensor,
-    epoch: int,
-) -> PrivacyGuarantee | None:
+def watched(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) -> str:
     """Compare weights each epoch, refuse rows held by several processes, and state it."""
     processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)
-    if stated is None or stated.is_void:
-        return stated
-    also = PROCESSES.format(n=processes.size)
-    return replace(stated, assumptions=(*stated.assumptions, also))
+    return PROCESSES.format(n=processes.size)
 
 
 def _as_read(rows: Rows) -> Iterator[NDArray[np.floating]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -147,6 +147,21 @@ class PrivacyGuarantee:
     def is_void(self) -> bool:
         """True when nothing is promised."""
         return math.isinf(self.epsilon)
+
+    def assuming(self, *more: str) -> PrivacyGuarantee:
+        """Add assumptions to those of a promise; one that is void rests on none.
+
+        Parameters
+        ----------
+        *more : str
+            Sentences.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            This one where nothing is promised.
+        """
+        return self if self.is_void else replace(self, assumptions=(*self.assumptions, *more))
 
     def satisfies(
         self,

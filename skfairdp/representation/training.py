@@ -213,7 +213,8 @@ def fit_networks(
         refuse_unstable_rows(loss, rows.shape[1:])
         clipper = make_clipper(loss, prepared.flat, lambda output: output)
         records = Rows(as_tensor(rows, loss), (), np.where(known, 0, -1), persons)
-        rehearse(loss, clipper, records.X, (), plan, persons)
+        seen = rehearse(loss, clipper, records.X, (), plan, persons)
+        quote = replace(quote, privacy=quote.privacy and quote.privacy.assuming(seen))
     charge(quote.privacy)  # before a row reaches a network
     size = 1 if plan else plain_batch_size(encoder.batch_size, int(known.sum()))
     steps = plan.steps if plan else epochs * -(-int(known.sum()) // size)

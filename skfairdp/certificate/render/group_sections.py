@@ -26,13 +26,13 @@ from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED, SCOPES
 from skfairdp.figures import rounded_down, rounded_up
 
 _INTERVALS = (
-    "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
-    "on the largest difference is its own statement."
+    "Each interval alone has 95 % confidence; they do not hold together. The bound on the largest "
+    "difference is a separate statement."
 )
 _RATIOS = (
-    "A ratio is to the highest rate among the groups of the same columns; “any” stands for all "
-    "values of a column. The intervals of groups that are compared with each other hold together. "
-    "No limit, such as four fifths, is set here."
+    "Each ratio is relative to the highest rate among the groups of the same columns; “any” means "
+    "all values of a column. The intervals of the compared groups hold together. No limit, such as "
+    "four fifths, is applied here."
 )
 _CELLS = (
     "Quantiles and picture are of counts in cells of neighbouring predictions, from which the "

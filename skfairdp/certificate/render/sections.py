@@ -35,10 +35,10 @@ _GROUPS = (
 )
 _USE = (
     "That the model is accurate, or fit for a purpose, or that its use is lawful.",
-    "What privacy costs in accuracy: a model trained without it on the same rows would have to be "
-    "shown next to this one, and nothing would protect these rows any more.",
-    "That it was not chosen among several by looking at their certificates, unless the assumptions "
-    "above say how many there were.",
+    "The cost of privacy in accuracy: it could only be shown by a model trained without privacy on "
+    "the same rows, which would leave these rows without protection.",
+    "That the model was not selected among several by their certificates, unless the assumptions "
+    "above state the number of certificates.",
 )
 
 
@@ -144,9 +144,9 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         return Section("Privacy", ("Nothing is promised (ε = ∞).",))
     protected = PROTECTED[privacy.protects]
     meaning = (
-        f"Whatever anyone learns from {protected.told_by} would have been at most "
-        f"{factor_text(privacy.epsilon)} times as likely or unlikely with a neighbouring data "
-        "set, up to a failure of probability δ."
+        f"Every result of {protected.told_by} would have been at most "
+        f"{factor_text(privacy.epsilon)} times as likely with a neighbouring data set, and is at "
+        "most as many times as likely as with it, except with probability δ."
     )
     facts = (
         ("privacy loss ε, at most", epsilon_text(privacy.epsilon)),

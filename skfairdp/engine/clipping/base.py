@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import pad
 
+from skfairdp.assumptions import ALONE
+from skfairdp.engine.exact_products import AS_TORCH, EXACT, Products
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill
 
@@ -37,6 +39,7 @@ class Clipper:
     margin: float
     # Products that are added to an inner product of gradients, where norms of means come from these
     product_terms: int
+    products: Products = AS_TORCH  # Of rows and weights
     one_by_one: bool = False  # Whether records go through the module in batches of one
     _size: int  # Number of trained weights
     _rows_of_block: Callable[[int], int]
@@ -115,9 +118,18 @@ class Clipper:
         """Return whether it is certain that no layer draws random numbers for such rows."""
         return False
 
-    def take_one_by_one(self) -> None:
-        """Send records through the module one by one from now on, each in a batch of one."""
-        raise NotImplementedError
+    @property
+    def arithmetic(self) -> str:
+        """What keeps the arithmetic of a record its own, for a certificate."""
+        return ALONE if self.one_by_one else self.products.assumed
+
+    def retreat(self) -> None:
+        """Compute in a slower way, in which a row's place plays less of a part.
+
+        First by products that do not round, then with records in batches of one.
+        """
+        self.one_by_one = self.one_by_one or self.products is not AS_TORCH
+        self.products = EXACT
 
     def serving(self, X: torch.Tensor) -> Clipper:
         """Return the clipper that would sum the gradients of these rows."""

@@ -255,6 +255,7 @@ class PathClassifier(GradientClassifier):
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
         if self._is_binary:
             answers = (self.decision_function(X) > 0.0).astype(np.int64)
         else:

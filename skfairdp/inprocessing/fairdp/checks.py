@@ -55,8 +55,8 @@ def check_head(module: nn.Module, head: nn.Linear, row_shape: tuple[int, ...]) -
         or not torch.allclose(seen[0][1], linear[0], rtol=1e-3, atol=1e-4)
     ):
         raise ValueError(
-            "'head' must be the module's last layer: what it returns must be the logit. Name the "
-            "right layer, or move what follows it elsewhere."
+            "'head' must be the module's last layer, whose output is the logit. Name that "
+            "layer, or remove the layers after it."
         )
 
 

@@ -104,7 +104,7 @@ class PrivacyLedger:
         if not isinstance(data_set, str) or not data_set.strip():
             raise ValueError(f"'data_set' must be a name, e.g. 'loans-2026'; got {data_set!r}.")
         if adjacency is not None and budget is None:
-            raise ValueError("'adjacency' says what a budget is about; set 'budget' too.")
+            raise ValueError("'adjacency' is the relation of a budget; set 'budget' too.")
         # A worker may run in another folder.
         self.path = Path(path).expanduser().absolute()
         self.data_set = data_set
@@ -318,7 +318,7 @@ class PrivacyLedger:
         """
         position, _, digest = "".join(head.split()).partition(":")
         if not position.isdecimal():
-            raise ValueError(f"'head' must be what PrivacyLedger.head returned; got {head!r}.")
+            raise ValueError(f"'head' must be a value of PrivacyLedger.head; got {head!r}.")
         with reading(self.path) as store:
             return store.holds(Head(int(position), digest))
 

@@ -20,18 +20,18 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate.code import library_name, replaced_methods
-from skfairdp.certificate.digest import Bound, bind
-from skfairdp.certificate.harmless_steps import CONTAINERS, HARMLESS
-from skfairdp.certificate.state import shadows
-from skfairdp.certificate.step_rules import (
+from skfairdp.digests.code import library_name, replaced_methods
+from skfairdp.digests.digest import Bound, bind
+from skfairdp.digests.state import shadows
+from skfairdp.exceptions import IncomparableModelError, UnboundModelError
+from skfairdp.protocol import answers_of
+from skfairdp.receipts.harmless_steps import CONTAINERS, HARMLESS
+from skfairdp.receipts.step_rules import (
     changed_parameters,
     is_fixed,
     reason_to_learn,
     reasons_of_container,
 )
-from skfairdp.exceptions import IncomparableModelError, UnboundModelError
-from skfairdp.protocol import answers_of
 
 # What they make of sparse rows is sparse.
 PASSING_ON = (
