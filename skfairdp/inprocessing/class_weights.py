@@ -33,12 +33,13 @@ class ClassWeighted(GradientClassifier):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.class_weight == _BALANCED:
+        given: Any = self.class_weight
+        if given == _BALANCED:
             raise ValueError(
                 "class_weight='balanced' would use the sizes of the classes, which are private. "
                 "Declare weights from what is known publicly, such as {0: 1, 1: 5}."
             )
-        weights = {} if self.class_weight is None else dict(self.class_weight)
+        weights = {} if given is None else dict(given)
         wrong = {label: weight for label, weight in weights.items() if not POSITIVE.accepts(weight)}
         if wrong:
             raise ValueError(
