@@ -109,6 +109,7 @@ LISTED: dict[str, dict[str, str]] = {
         "order": "Scores.places Scores.quantiles",
         "proof": "band shifts",
     },
+    "inprocessing/class_weights.py": {"exact": "ClassWeighted._objective"},
     "inprocessing/fair_path/classifier.py": {"exact": "FairPathClassifier._check_net"},
     "inprocessing/fair_path/compared_rates.py": {
         "order": "Rates.rate_of",
