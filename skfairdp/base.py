@@ -16,9 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
-from skfairdp.certificate.fit_digests import bind_each, changes
-from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
-from skfairdp.charging import ChargedFit, refusing_weights
+from skfairdp.digests.fit_digests import bind_each, changes
+from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.documentation import completed_by
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
@@ -32,9 +31,11 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import Certifiable
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts, quote
+from skfairdp.receipts.charged_fit import ChargedFit, refusing_weights
 from skfairdp.records import Given
 from skfairdp.rows import check_features, check_rows
 from skfairdp.scikit_learn import ClassifierMixin, RegressorMixin
+from skfairdp.trained_rows import remember_rows
 
 
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
@@ -80,7 +81,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     privacy_ : PrivacyGuarantee or None
         What is guaranteed; None after ``epsilon=inf``.
     receipt_ : Receipt
-        What the fit left beside the model: the quote that it kept to, and digests of its state.
+        Record of the fit: the quote that it kept to, and digests of its state.
     """
 
     random_state: int | RandomState | None = None
@@ -172,13 +173,14 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             if given.person_ids is not None:
                 self._check_takes_persons()
             self._keep_receipt((train or self._fit)(given, charge), charge)
+        remember_rows(self, given.X)
         return self
 
     def _check_takes_persons(self) -> None:
         if not self._takes_persons:
             raise ValueError(
-                f"{type(self).__name__} got person_ids, and has no promise about a person with "
-                "several rows: what it promises is about one row. Fit it without person_ids on one "
+                f"{type(self).__name__} got person_ids, but its guarantee is about one row, not "
+                "about a person with several rows. Fit it without person_ids on one "
                 "row of each person, drawn by chance, or use an estimator that takes them, such as "
                 "DPSGDClassifier."
             )

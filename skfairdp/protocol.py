@@ -39,9 +39,6 @@ class Certifiable:
         Whether it needs no groups although its methods take some.
     _draws_afresh : bool
         Whether two predictions of one row may differ.
-    _plans_ahead : bool
-        Whether its cost is known before a fit: its plan is ``_plan(sizes,
-        noise_multiplier)`` of what ``_sizes`` and ``_calibrate`` give. Searches need it.
 
     Examples
     --------
@@ -64,7 +61,6 @@ class Certifiable:
     _post_processes: str | None = None
     _group_blind: bool = False
     _draws_afresh: bool = False
-    _plans_ahead: bool = False
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
         """Bounds on a notion's gap that are known before any evaluation."""

@@ -142,7 +142,7 @@ feature_names_in_ : ndarray, shape (n_features,)
 privacy_ : PrivacyGuarantee or None
     What is guaranteed; None after ``epsilon=inf``.
 receipt_ : Receipt
-    What the fit left beside the model: the quote that it kept to, and digests of its state.
+    Record of the fit: the quote that it kept to, and digests of its state.
 plan_, privacy_ : object
     What is released.
 

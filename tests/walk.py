@@ -68,6 +68,11 @@ class Walk:
         """Numbers of files, functions and changes of room."""
         return {"files": len(self.files), "functions": len(self.entered), "changes": self.changes}
 
+    @property
+    def rooms_entered(self) -> list[str]:
+        """Rooms in the order in which they are entered."""
+        return [*dict.fromkeys(self.rooms)]
+
 
 def room_of(code: CodeType) -> str:
     """Name the room of a function: the folder below the package, or the file."""
@@ -141,7 +146,8 @@ def main() -> None:
                 where = f"{code.co_filename.removeprefix(PACKAGE)}:{code.co_firstlineno}"
                 print(f"  {room:16s} {where:48s} {code.co_qualname}")
         return
-    print(json.dumps({name: walk.counts for name, walk in walks.items()}))
+    found = {name: walk.counts | {"rooms": walk.rooms_entered} for name, walk in walks.items()}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

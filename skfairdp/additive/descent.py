@@ -152,7 +152,7 @@ class AveragedNewton:
         """Weights at which the gradient, as it is estimated, and the ridge's add up to 0."""
         slope = self._mean_gradient + self._ridge * self._mean_weights
         step, common = self._apart(slope), self._apart(self._means)
-        # All columns share the constant: one direction beside the blocks (Sherman and Morrison).
+        # All columns share the constant: one more direction than the blocks (Sherman and Morrison).
         shared = 1.0 / (self._curvature * self._n) + self._means @ common
         return np.asarray(self._mean_weights - step + common * (self._means @ step / shared))
 

@@ -104,7 +104,7 @@ class AdditiveModel(GradientPredictor):
     def _plan_sums(
         self, sizes: Sizes, *sums: tuple[str, float, float], counts: tuple[CountRelease, ...] = ()
     ) -> Plan:
-        """Plan the counts of levels, the sums of each batch, and tables beside them."""
+        """Plan the counts of levels, the sums of each batch, and further tables."""
         size = self._batch_size(sizes.total)
         steps = sizes.batches(self.max_epochs, size, *sums)
         _, norm, std = sums[0]

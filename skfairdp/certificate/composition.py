@@ -11,7 +11,14 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.certificate.unwrap import (
+from skfairdp.figures import as_given, significant_up
+from skfairdp.privacy.accounting.exposure import Exposure
+from skfairdp.privacy.accounting.plan_cost import compose
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger.totals import covered
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.relations import PROTECTS
+from skfairdp.receipts.unwrap import (
     ContainerChoice,
     Deployed,
     charges_privacy,
@@ -20,13 +27,6 @@ from skfairdp.certificate.unwrap import (
     reads_by_itself,
     why_learned,
 )
-from skfairdp.figures import as_given, significant_up
-from skfairdp.privacy.accounting.exposure import Exposure
-from skfairdp.privacy.accounting.plan_cost import compose
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.totals import covered
-from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.relations import PROTECTS
 
 Steps = Sequence[tuple[str, Any]]  # each with its name
 _SEEDED = "The noise of the counts is reproducible: anyone who knows its seed can subtract it."
@@ -112,6 +112,8 @@ def with_counts(
     counts = dataclasses.replace(alone, adjacency=adjacency)
     if by_index:
         total = compose([model, counts])
+        if settings.of_training:
+            return total
         return dataclasses.replace(
             total, assumptions=(*total.assumptions, assumptions.HELD_OUT_BY_POSITION)
         )

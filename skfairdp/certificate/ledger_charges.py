@@ -12,11 +12,12 @@ from sklearn.frozen import FrozenEstimator
 
 from skfairdp.certificate.composition import counts_guarantee, model_privacy, sorted_steps
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.unwrap import Deployed
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.ledger.findings import declare_public, record_void
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.receipt import receipt_of
+from skfairdp.receipts.unwrap import Deployed
 
 
 @contextmanager
@@ -58,7 +59,8 @@ def tell_ledgers(
     # Declarations of one fit do not hold for the steps of another. Noise makes fits
     # distinguishable; without noise, a digest would reveal rows.
     parts = (part for _, part in deployed._ours() if getattr(part, "privacy_", None) is not None)
-    noisy = [_digests(part) for part in parts if not part.privacy_.is_void]
+    receipts = [receipt_of(part) for part in parts if not part.privacy_.is_void]
+    noisy = [None if receipt is None else receipt.digests for receipt in receipts]
     whose = f"found about the model of the fit {blake2b(repr(noisy).encode()).hexdigest()[:16]}"
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
@@ -75,12 +77,6 @@ def tell_ledgers(
                 known = (*without.assumptions, whose)
                 without = dataclasses.replace(without, assumptions=known)
                 declare_public(ledger, without, deployed.name)
-
-
-def _digests(part: Any) -> Any:
-    """Digests in the receipt of a fitted part; None where it has no receipt."""
-    receipt = vars(part).get("receipt_")
-    return None if receipt is None else receipt.digests
 
 
 def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:

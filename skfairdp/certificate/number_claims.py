@@ -12,7 +12,6 @@ from skfairdp.certificate.evaluation import Evaluation
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.holdout import GroupedRows, answers_to, check_columns
 from skfairdp.certificate.number_errors import NumberErrors
-from skfairdp.certificate.unwrap import Deployed
 from skfairdp.fairness.bounds.number_gaps import (
     NumberCells,
     distribution_gap_upper_bound,
@@ -27,6 +26,7 @@ from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.labels import count_rows
 from skfairdp.numbers import number_column
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.unwrap import Deployed
 
 # Even cells between the bounds of the target, whose counts get noise.
 NOISY_CELLS = 16

@@ -17,10 +17,10 @@ import joblib
 from skfairdp import Certificate, PrivacyLedger
 from skfairdp.certificate import signing
 from skfairdp.certificate.examination import DIGEST_SHOWS, contradictions
-from skfairdp.certificate.unwrap import unwrap
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
 from skfairdp.command_line.parsing import PASSPHRASE
+from skfairdp.receipts.unwrap import unwrap
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -43,7 +43,7 @@ def monitor(arguments: argparse.Namespace) -> int:
     claim = _claim(certificate, arguments)
     if not claim.informative and arguments.tolerance is None:
         raise CommandError(
-            f"{arguments.certificate} has no useful bound; say by --tolerance what is acceptable."
+            f"{arguments.certificate} has no useful bound; give the acceptable gap by --tolerance."
         )
     arguments.other = None
     if arguments.positive is None:

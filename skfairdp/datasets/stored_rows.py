@@ -170,8 +170,8 @@ def refuse_changes(rows: StoredRows) -> None:
     """Refuse rows that have changed."""
     if rows._state() != rows._first_state:
         raise ValueError(
-            "'X' was changed while it was read: some rows are no longer what they were. Nothing "
-            "may write to a file that is in use: open one that was written anew again."
+            "'X' was changed while it was read: some rows are different now. Do not write "
+            "to a file that is in use; open a rewritten file again."
         )
 
 

@@ -45,12 +45,12 @@ def repeated_rows(like: Tensor, size: int, work: int, *, codes: bool = False) ->
 
 
 def all_alike(found: Sequence[Tensor]) -> bool:
-    """Tell whether the rows of each tensor are equal to the last bit, NaN with NaN."""
+    """Return whether the rows of each tensor are equal to the last bit, NaN with NaN."""
     return same_bits(found, [each[:1].expand_as(each) for each in found])
 
 
 def same_bits(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    """Tell whether all numbers agree to the last bit, NaN with NaN."""
+    """Return whether all numbers agree to the last bit, NaN with NaN."""
     return all(
         torch.equal(a, b) or torch.equal(a.nan_to_num(nan=-1.25), b.nan_to_num(nan=-1.25))
         for a, b in zip(some, others, strict=True)

@@ -33,7 +33,7 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
 def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
     """Ask for rows in blocks of a fixed number, the last one filled up with zeros.
 
-    The answer for a row is then the same, to the last bit, whatever the rows beside it: made-up
+    The answer for a row is then the same, to the last bit, whatever the other rows: made-up
     rows are tried first. Where this processor answers them by their place in a block, products
     are exact instead; where it still does, each row is asked by itself.
     """
@@ -50,7 +50,7 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
 
 @contextmanager
 def _products(answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int) -> Iterator[bool]:
-    """Multiply as torch does, or exactly; the block is told whether a row's place plays no part."""
+    """Multiply as torch does, or exactly; the block learns whether the place of a row matters."""
     if _alike_everywhere(answer, tables, rows):
         yield True
         return
@@ -62,7 +62,7 @@ def _in_turn(answer: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Answer for each row of a block by itself, from a copy of its own."""
 
     def of_block(*tables: Tensor) -> Tensor:
-        # Beside a row of zeros, for a module that squeezes its output.
+        # With a row of zeros, for a module that squeezes its output.
         each = ([fill(table[i : i + 1], 2) for table in tables] for i in range(len(tables[0])))
         return torch.cat([answer(*pair)[:1] for pair in each])
 

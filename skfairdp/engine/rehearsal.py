@@ -159,7 +159,7 @@ class _Block:
     numbers: int  # Of the module's weights
 
     def first_that_runs(self, like: Tensor) -> _Seen | None:
-        """Rows that the module takes, and what comes of them; None if it takes but zeros.
+        """Rows that the module takes, with their results; None if it takes zeros only.
 
         The first rows of a smaller block are those of a larger one.
         """

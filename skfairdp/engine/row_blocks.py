@@ -37,7 +37,7 @@ _WORTH_WAKING = 1 << 25
 def block_rows(expected: float, certain: int = 0) -> int:
     """Choose the number of rows of a block, from public numbers.
 
-    `expected`: expected number of rows in a batch. `certain`: rows that are there besides.
+    `expected`: expected number of rows in a batch. `certain`: further rows of every batch.
     Result: a multiple of 96. One block holds a batch of up to about a thousand rows that is not
     two standard deviations above its expected size.
 

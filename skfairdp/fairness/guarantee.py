@@ -209,9 +209,9 @@ class FairnessGuarantee:
             texts.append(f"{word} {self.rates}{where}{note}: {', '.join(shown)}.")
         if self.informative:
             texts.append(
-                f"{self.notion}: if each group's people come to differ from those held out by a "
-                "total-variation distance v (among people with the same label, where rates are "
-                f"given one), the gap is at most {self.figure} + 2 v: "
+                f"{self.notion}: if the people of each group differ from those held out by a "
+                "total-variation distance of at most v (within each true label, for rates given "
+                f"one), the gap is at most {self.figure} + 2 v: "
                 f"{rounded_up(round(self.shifted(0.05), 12))} for v = 0.05."
             )
         else:

@@ -1,4 +1,4 @@
-"""What is compared between groups where predictions are numbers."""
+"""Notions for predictions that are numbers: comparisons between groups."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skfairdp.certificate.fit_digests import bind_each
 from skfairdp.datasets.stored_rows import in_chunks, stored_rows
+from skfairdp.digests.fit_digests import bind_each
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
 from skfairdp.inprocessing.run import (
@@ -91,7 +91,6 @@ class GradientPredictor(BudgetedPredictor):
     progress: bool | None = None
     distributed: str | None = "auto"
 
-    _plans_ahead = True
     _takes_persons = True
     _auto_batch: ClassVar[tuple[int, int]] = (256, 10)  # min(256, ceil(n / 10))
     _parameters = {

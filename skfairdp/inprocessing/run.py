@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.assumptions import PROCESSES
-from skfairdp.certificate.fit_digests import bind_each
-from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.digests.fit_digests import bind_each
+from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.fairness.groups import Groups
 from skfairdp.persons import Persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -174,7 +174,7 @@ def joined(
 
 
 def watched(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) -> str:
-    """Have weights compared each epoch, refuse rows that others hold too, and say so."""
+    """Compare weights each epoch, refuse rows held by several processes, and state it."""
     processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)
     return PROCESSES.format(n=processes.size)

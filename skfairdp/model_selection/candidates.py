@@ -20,18 +20,18 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.holdout import GroupedRows
-from skfairdp.certificate.unwrap import charges_privacy, kind_of, unwrap, why_learned
+from skfairdp.digests.fit_digests import bind_each, changes
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
+from skfairdp.inprocessing.gradient import GradientPredictor
 from skfairdp.labels import factorized
 from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.model_selection.holding_out import Divided, Score, noisy_table, score_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.protocol import answers_of
 from skfairdp.receipts import RowFacts
+from skfairdp.receipts.unwrap import charges_privacy, kind_of, unwrap, why_learned
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -61,7 +61,7 @@ def check_estimator(estimator: Any) -> None:
     """Refuse an estimator whose cost is not known before it sees a row."""
     final = final_of(estimator)
     name = type(final).__name__
-    if not answers_of(final)._plans_ahead:
+    if not isinstance(final, GradientPredictor):
         raise ValueError(
             f"'estimator' must be, or be a Pipeline that ends in, a classifier of skfairdp that "
             f"trains on noisy gradients, e.g. DPSGDClassifier; got {name}, whose cost is not "

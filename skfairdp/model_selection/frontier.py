@@ -9,9 +9,9 @@ import moocore
 import numpy as np
 import pandas as pd
 
-from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.model_selection.candidates import final_of
+from skfairdp.receipts.unwrap import charges_privacy
 
 UP = ("accuracy", "auc", "coverage", "value")
 DOWN = ("gap", "epsilon", *NOTIONS)

@@ -106,7 +106,7 @@ def fit_within(
         raise ValueError(
             "'pipeline' must have one PrivateTableEncoder and end in a classifier or regressor "
             "of skfairdp with parameters epsilon and delta, and no other step may be private or "
-            "hold what is."
+            "contain a private one."
         )
     check_values(epsilon=(epsilon, Number(1e-3)), table_share=(table_share, PROBABILITY))
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):

@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import LABELS_PUBLIC, SETS_PUBLIC
 from skfairdp.base import PrivateClassifier
-from skfairdp.deprecation import renamed
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.notions import NOTIONS, Notion
 from skfairdp.figures import significant_down
@@ -46,10 +45,6 @@ from skfairdp.records import Given
 from skfairdp.rows import check_rows
 
 
-@renamed(
-    {"distributions": "param_distributions", "mean_fits": "n_iter", "objective": "scoring"},
-    {"objective": {"auc": "roc_auc"}},
-)
 class PrivateSearchCV(PrivateClassifier):
     """Random search whose whole cost, choice included, meets one privacy budget.
 

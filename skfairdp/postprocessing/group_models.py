@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
-from skfairdp.certificate.unwrap import charges_privacy
+from skfairdp.base import PrivateEstimator
 from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -19,10 +19,17 @@ from skfairdp.privacy.sizes import check_group_sizes
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.receipts.quoting import priced
+from skfairdp.receipts.unwrap import charges_privacy
 from skfairdp.records import Given
 
 # An estimator of one group, and the rows and labels that it will be fitted on.
 GroupPart = tuple[Any, np.ndarray, np.ndarray]
+
+UNREADABLE = (
+    "'estimator' must be a classifier whose parameters can be read: one trained by gradients whose "
+    "answers are those of one net, a FunctionalMechanismClassifier, or a linear model of "
+    "scikit-learn; got {}."
+)
 
 
 def group_parts(
@@ -63,6 +70,26 @@ def _of_group(model: Any, size: int | None, seed: int) -> Any:
     if size is not None:
         settings["dataset_size"] = max(2, size)
     return inner.set_params(**{name: v for name, v in settings.items() if name in known})
+
+
+def refuse_unreadable(estimator: Any) -> None:
+    """Refuse models that are not classifiers, or have parameters that cannot be smoothed."""
+    if not all(hasattr(estimator, name) for name in ("fit", "predict", "get_params")):
+        raise ValueError(
+            "The 'estimator' parameter of SmoothedClassifier must be a classifier with fit and "
+            f"predict; got {estimator!r}."
+        )
+    if hasattr(estimator, "steps") or hasattr(estimator, "cv_results_"):
+        raise ValueError(
+            f"'estimator' must be the classifier itself, not a {type(estimator).__name__} around "
+            "it: put SmoothedClassifier at the end of the Pipeline, or search over it."
+        )
+    if hasattr(estimator, "smoothing"):
+        raise ValueError(f"{type(estimator).__name__} smooths its own head: set its 'smoothing'.")
+    # For estimators of other packages nothing is charged before the fitted parameters are read.
+    ours = isinstance(estimator, PrivateEstimator)
+    if ours and not getattr(estimator, "_decides_by_parameters", False):
+        raise ValueError(UNREADABLE.format(type(estimator).__name__))
 
 
 def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.groups import encode_groups, groups_of_training
+from skfairdp.receipts.unwrap import unwrap
 
 
 def accepts_groups(estimator: Any, method: str) -> bool:
@@ -67,7 +67,7 @@ def abstention_marker(classes: NDArray, label: Any = "auto") -> tuple[Any, np.dt
     if marker in known:
         raise ValueError(
             f"abstention_label={label!r} is not possible: {marker!r} is one of the classes, "
-            f"{known!r}. Give a label that is none of them."
+            f"{known!r}. Give another label."
         )
     dtype = classes.dtype
     if dtype.kind in "US" and isinstance(marker, str | bytes):

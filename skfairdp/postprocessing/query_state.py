@@ -34,7 +34,7 @@ class _Table:
     def of(cls, saved: Mapping[str, Any], settings: Mapping[str, Any]) -> _Table:
         whole = set(saved) == {"gate", "asked", "without_group"}
         if not whole or not isinstance(saved["gate"], Mapping):
-            raise ValueError("This is not what save() returned: keys are missing or unknown.")
+            raise ValueError("The state was not made by save(): keys are missing or unknown.")
         gate = cls.empty(settings).gate.restore(saved["gate"])
         asked, without = np.asarray(saved["asked"]), saved["without_group"]
         if (

@@ -12,18 +12,13 @@ from scipy.special import ndtr
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from skfairdp.base import PrivateEstimator
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.inference import features_and_output, outputs, probabilities
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import module_dtype
 from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.postprocessing.group_models import UNREADABLE
 
-_UNREADABLE = (
-    "'estimator' must be a classifier whose parameters can be read: one trained by gradients whose "
-    "answers are those of one net, a FunctionalMechanismClassifier, or a linear model of "
-    "scikit-learn; got {}."
-)
 _NO_HEAD = (
     "part='head' needs a net whose single logit is the output of its last linear layer; set "
     "part='all'."
@@ -115,26 +110,6 @@ def with_constant(X: np.ndarray) -> np.ndarray:
     return np.column_stack([np.asarray(X, dtype=np.float64), np.ones(len(X))])
 
 
-def refuse_unreadable(estimator: Any) -> None:
-    """Refuse models that are not classifiers, or have parameters that cannot be smoothed."""
-    if not all(hasattr(estimator, name) for name in ("fit", "predict", "get_params")):
-        raise ValueError(
-            "The 'estimator' parameter of SmoothedClassifier must be a classifier with fit and "
-            f"predict; got {estimator!r}."
-        )
-    if hasattr(estimator, "steps") or hasattr(estimator, "cv_results_"):
-        raise ValueError(
-            f"'estimator' must be the classifier itself, not a {type(estimator).__name__} around "
-            "it: put SmoothedClassifier at the end of the Pipeline, or search over it."
-        )
-    if hasattr(estimator, "smoothing"):
-        raise ValueError(f"{type(estimator).__name__} smooths its own head: set its 'smoothing'.")
-    # For estimators of other packages nothing is charged before the fitted parameters are read.
-    ours = isinstance(estimator, PrivateEstimator)
-    if ours and not getattr(estimator, "_decides_by_parameters", False):
-        raise ValueError(_UNREADABLE.format(type(estimator).__name__))
-
-
 def refuse_unsmoothed_net(
     estimator: Any, part: str, row_shape: tuple[int, ...], *, averaged: bool
 ) -> None:
@@ -170,7 +145,7 @@ def smooth_model(fitted: Any, part: str, row_shape: tuple[int, ...]) -> SmoothMo
     if coef is not None and np.shape(coef)[0] == 1 and np.ndim(coef) == 2:
         weights = np.append(np.ravel(coef), np.ravel(getattr(fitted, "intercept_", 0.0))[:1])
         return LinearScore(weights.astype(np.float64), with_constant)
-    raise ValueError(_UNREADABLE.format(type(fitted).__name__))
+    raise ValueError(UNREADABLE.format(type(fitted).__name__))
 
 
 def net_model(module: nn.Module, link: str, part: str, row_shape: tuple[int, ...]) -> SmoothModel:

@@ -29,6 +29,7 @@ from skfairdp.postprocessing.group_models import (
     group_parts,
     parallel_quote,
     refuse_unfit,
+    refuse_unreadable,
 )
 from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.privacy.noise import NoiseSource
@@ -166,10 +167,9 @@ class SmoothedClassifier(PrivateClassifier):
     key_: bytes = field(init=False)
 
     def _fit(self, given: Given, charge: Charge) -> Receipt:
-        from skfairdp.postprocessing.smooth_models import refuse_unreadable, refuse_unsmoothed_net
+        from skfairdp.postprocessing.smooth_models import refuse_unsmoothed_net
 
         check_parameters(self, self._parameters)
-        refuse_unreadable(self.estimator)
         self._check_settings()
         declared = getattr(self.estimator, "classes", None)
         checked, classes, codes = self._rows_of_fit(given.X, given.y, declared)
@@ -228,6 +228,7 @@ class SmoothedClassifier(PrivateClassifier):
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        refuse_unreadable(self.estimator)
         if self.training == "per_group":
             refuse_unfit(self.estimator, sizes_declared=self.group_sizes is not None)
         elif self.group_sizes is not None:

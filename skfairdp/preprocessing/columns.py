@@ -108,7 +108,7 @@ def refuse_categories(declared: Mapping[Hashable, Any]) -> None:
         if not values or is_missing(values) or not all(isinstance(v, Hashable) for v in values):
             raise ValueError(
                 f"{name} is {listed!r}. Allowed is a list of texts or numbers, at least one; a "
-                "missing value is no category."
+                "missing value is not a category."
             )
         if len(set(values)) != len(values):
             raise ValueError(f"{name} repeats a category. Declare each one once.")

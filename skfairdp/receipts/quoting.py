@@ -10,14 +10,14 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.step_rules import reasons_of_container
-from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, leaves_of
 from skfairdp.parameters import check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import totals
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.facts import RowFacts, checked_facts
 from skfairdp.receipts.quoted import Quote
+from skfairdp.receipts.step_rules import reasons_of_container
+from skfairdp.receipts.unwrap import charges_privacy, kind_of, learns_from_rows, leaves_of
 
 _MOST_CANDIDATES = 100
 

@@ -13,7 +13,7 @@ from skfairdp.receipts.quoted import Quote
 
 @dataclass(frozen=True, eq=False)
 class Receipt:
-    """What a fit left beside its model; `privacy_`, `plan_`, `groups_` and others are views of it.
+    """Record of a fit; `privacy_`, `plan_`, `groups_` and others are views of it.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Receipt:
     def stated(self) -> Quote:
         """The quote; an AttributeError where there is none."""
         if self.quote is None:
-            raise AttributeError("This model promises nothing by itself; look at the one inside.")
+            raise AttributeError("This model has no guarantee of its own; see the model inside it.")
         return self.quote
 
     def stating(self, privacy: PrivacyGuarantee | None, *, one_of_several: bool) -> Self:
@@ -86,3 +86,9 @@ class Receipt:
         """
         charged = self.entry if entry is None else (entry.data_set, entry.number)
         return replace(self, digests=digests, entry=charged)
+
+
+def receipt_of(model: object) -> Receipt | None:
+    """Receipt of a fitted estimator of this package; None of any other."""
+    found = getattr(model, "__dict__", {}).get("receipt_")
+    return found if isinstance(found, Receipt) else None

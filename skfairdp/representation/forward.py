@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate.digest import state_digest
+from skfairdp.digests.digest import state_digest
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.representation.randomizers import ResponseRandomizer

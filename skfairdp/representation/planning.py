@@ -28,9 +28,8 @@ def resolved_epochs(encoder: Any) -> int:
     return int(encoder.max_epochs)
 
 
-def training_plan(encoder: Any, n: int) -> Plan:
-    """Calibrate the noise of private training; `n` is public where no size is declared."""
-    sizes = Sizes.of_all(n, encoder.dataset_size)
+def training_plan(encoder: Any, sizes: Sizes) -> Plan:
+    """Calibrate the noise of private training."""
     delta = float(encoder.delta)
     check_delta(delta, sizes.total)
 
@@ -76,9 +75,11 @@ def randomizer_of(encoder: Any) -> LaplaceRandomizer | ResponseRandomizer:
 
 def fitting_quote(encoder: Any, facts: RowFacts, noise: NoiseSource) -> Quote:
     """Price the training of an encoder's networks."""
-    plan = training_plan(encoder, facts.n) if encoder.train_privately else None
+    private = bool(encoder.train_privately)
+    sizes = Sizes.of_all(facts.n, encoder.dataset_size) if private else None
+    plan = None if sizes is None else training_plan(encoder, sizes)
     stated = training_promise(encoder, plan, noise, facts)
-    return Quote(type(encoder).__name__, facts, stated, plan, charge=stated)
+    return Quote(type(encoder).__name__, facts, stated, plan, charge=stated, sizes=sizes)
 
 
 def path_of(encoder: Any, seed: int) -> FairPathClassifier:

@@ -20,7 +20,7 @@ class Record:
     """How a script is run, and how its output is read.
 
     `arguments`: on its command line. `prints`, `never_prints`: regular expressions; `^` and `$`
-    stand at lines. `stops`: the error with which it ends, where a refusal is the defence. `helper`:
+    match at lines. `stops`: the error with which it ends, where a refusal is the defence. `helper`:
     a module that other scripts import, which does nothing by itself. `needs`: what the script
     expects and lacks: a file next to it, or a private function that is gone. `now`: the test that
     attacks the same place today. `unjudged`: why no output shows whether the attack succeeds.
@@ -40,6 +40,8 @@ class Record:
 
     def __post_init__(self) -> None:
         """Refuse a record that judges nothing and does not say why."""
+        for pattern in (self.prints, self.never_prints, self.stops):
+            re.compile(pattern, re.MULTILINE)
         judged = self.prints or self.never_prints or self.stops
         if not (judged or self.helper or self.unjudged or (self.needs and self.now)):
             raise ValueError("A record says how the output is read, or why it is not.")
@@ -175,7 +177,7 @@ RECORDS: dict[str, Record] = {
     "pld_direct_lib": Record(helper=True),
     "pld_scan": Record(never_prints="UNDER"),
     "post": Record(
-        prints="module_ swapped for a noiseless one -> privacy: (inf",
+        prints=r"module_ swapped for a noiseless one -> privacy: \(inf",
         never_prints=r"(?:to hold a row|swapped for a noiseless one|inf then .*) -> privacy: \(\d",
     ),
     "pq1": Record(prints=r"float32\(1\.1529216e\+18\) 0100805d\n(.*\n){2}.*0100805d"),
@@ -187,7 +189,8 @@ RECORDS: dict[str, Record] = {
     "rm1": Record(prints="^20000 relu", never_prints=rf" {_ABOVE_ONE}$"),
     "sf2": Record(prints="attribute of person 3 changed", never_prints=r"'(?!40')\d+', '"),
     "sfc": Record(
-        unjudged="it shows how SFC64 is inverted; noise is from AES-128 today", prints="words?"
+        unjudged="it shows how SFC64 is inverted; noise is from AES-128 today",
+        prints="reconstructed from 192 bits",
     ),
     "skmod": Record(helper=True),
     "skorchv": Record(unjudged="it writes files for the command line and judges nothing"),

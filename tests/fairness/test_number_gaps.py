@@ -105,7 +105,7 @@ def test_cells_that_no_predictions_have_are_refused(change):
 
 
 def misses_of_distance(draw, distance, draws, copies=1):
-    """How many bounds at 95 % lie below the distance; `copies`: as if each row were so many."""
+    """Number of bounds at 95 % below the distance; `copies`: how often each row counts."""
     missed = 0
     for _ in range(draws):
         cells = cells_of(*draw())

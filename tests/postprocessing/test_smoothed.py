@@ -354,6 +354,9 @@ def test_parameters_that_cannot_be_smoothed_are_refused_before_a_charge(
     with pytest.raises(ValueError, match=message):
         fitted(charged, **settings)
     assert not ledger.entries()
+    if not settings:  # nets are made at fit
+        with pytest.raises(ValueError, match=message):
+            SmoothedClassifier(charged).quote(n_rows=600)
 
 
 def test_a_linear_net_of_two_logits_gets_drawn_noise():

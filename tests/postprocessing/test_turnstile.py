@@ -73,8 +73,8 @@ def test_what_was_not_saved_by_such_a_gate_is_refused_and_changes_nothing() -> N
     state.admit(*queries(60))
     before = state.save()
     for wrong, match in [
-        ({}, "not what save"),
-        (before | {"gate": None}, "not what save"),
+        ({}, "not made by save"),
+        (before | {"gate": None}, "not made by save"),
         (turnstile(tolerance=0.3).save(), "another tolerance"),
         (before | {"asked": [0, 0]}, "at least the number of answers"),
         (before | {"asked": [1, 2, 3]}, "asked must hold 2 integers"),

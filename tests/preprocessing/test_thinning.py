@@ -68,7 +68,7 @@ def test_the_epsilon_asked_for_is_that_of_table_and_training_together(name: str)
     assert model.plan_.prior_epsilon == 0.3
     text = " ".join(privacy.assumptions)
     assert "0.3 of it bought the noisy sizes" in text
-    assert "kept by its own draw" in text
+    assert "kept by a draw of its own" in text
     assert "the set of class labels is taken from the rows and public" in text
     assert "the set of groups is taken from the rows and public" in text
     assert model.certify().satisfies(epsilon=1.0, adjacency="add-remove")
@@ -330,7 +330,7 @@ def test_an_estimator_that_was_fitted_elsewhere_stays_there() -> None:
         ({"groups": ("a", "b")}, "'groups' is set"),
         ({"estimator": PrivateThinningClassifier(DPSGDClassifier())}, "lacks dataset_size, delta"),
         ({"estimator__delta": 0.5}, "'delta' must be below 1/n"),
-        ({"estimator__batch_size": 10_001}, "made-up rows either.*'batch_size' must be at most"),
+        ({"estimator__batch_size": 10_001}, "10,000 rows either.*'batch_size' must be at most"),
         ({"estimator__batch_size": 10_000}, "cannot be trained on this number of rows"),
     ],
     ids=lambda value: ", ".join(value) if isinstance(value, dict) else None,

@@ -62,8 +62,8 @@ class FairPathClassifier(PathClassifier):
         and only who is in which group is protected: the label's score is learned without noise,
         that of the groups from one noisy table of sums over the last layer's features.
     path_share : float or "auto", default="auto"
-        Share of the budget, in (0, 1), that the tables of the path get; "auto" is 0.2, and 0.5
-        where the sensitive features alone are protected.
+        Share of the budget, in (0, 1), that the tables of the path get; "auto" is 0.2, of more
+        than two classes 0.35, and 0.5 where the sensitive features alone are protected.
     max_grad_norm : float, default=2.0
         Largest L2 norm of one record's gradient, of all logits together.
     averaged_share : float, default=0.3
@@ -85,7 +85,9 @@ class FairPathClassifier(PathClassifier):
         All groups.
     decided_ : ndarray of float64, shape (n_groups, n_classes, n_classes)
         Released number of records of each group, label and answer at `start_`; at multiplier 1
-        where the sensitive features alone are protected.
+        where the sensitive features alone are protected. Where records are, and there are more
+        than two classes, pairs of label and answer that count alike for the notion, and are both
+        right or both wrong, are counted in the first of them.
     direction_ : ndarray of float64, shape (n_groups, 2) or (n_groups, n_classes, n_classes)
         What selecting a person of each group and label costs in the score s of gaps; of more than
         two classes, what each answer costs. Known for two groups and one rate, found by dual
@@ -292,7 +294,8 @@ class FairPathClassifier(PathClassifier):
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         n, size = sizes.total, self._batch_size(sizes.total)
         steps = steps_for(self.max_epochs, n, size)
-        auto = 0.5 if self._of_attribute else 0.2
+        # Tables of several classes carry more noise.
+        auto = 0.5 if self._of_attribute else 0.2 if self._rates.n_answers == 2 else 0.35
         share = auto if self.path_share == "auto" else float(self.path_share)
         if self._of_attribute:
             first = plan_in_public(sizes, steps, size, noise_multiplier / math.sqrt(1.0 - share))

@@ -59,6 +59,28 @@ class Rates:
         """Rate that a (label, answer) pair is a success of, (n_labels, n_answers); -1 for none."""
         return np.where(self.successes.any(axis=0), self.successes.argmax(axis=0), -1)
 
+    @cached_property
+    def cells(self) -> NDArray[np.int64]:
+        """Cell of a table that each (label, answer) pair is counted in, (n_labels, n_answers).
+
+        Of more than two answers, pairs that count alike for all rates, and are both right or both
+        wrong, are counted in the first of them: fewer cells carry less noise.
+        """
+        n_labels, n_answers = self.successes.shape[1:]
+        own = np.arange(n_labels * n_answers)
+        if n_answers > 2:
+            right = np.arange(n_labels)[:, None] == np.arange(n_answers)
+            trials = np.broadcast_to(self.trials[..., None], self.successes.shape)
+            facts = np.concatenate([self.successes, trials, right[None]]).reshape(-1, len(own))
+            _, first, places = np.unique(facts, axis=1, return_index=True, return_inverse=True)
+            own = first[places.ravel()]
+        return own.reshape(n_labels, n_answers)
+
+    @cached_property
+    def counted(self) -> Floats:
+        """Whether, as 0 or 1, a pair has a cell of its own."""
+        return (self.cells.ravel() == np.arange(self.cells.size)).reshape(self.cells.shape) * 1.0
+
     def n_entries(self) -> int:
         """Most entries of a table of changes that a record adds to.
 

@@ -59,12 +59,12 @@ class ReleasedPath:
 
     `rates`: what is compared. `multipliers` (2 * side + 1,): the points, ascending. `decided`
     (n_groups, n_labels, n_answers): released records of each (group, label, answer) at the
-    multiplier in the middle. `changed` (2, n_rates, n_groups, side): released prefix sums of how
-    successes change along each side. `improved` (2, side): the same of right answers.
-    `decided_std`: standard deviation of the noise of each entry of `decided`. `changed_stds`,
-    `improved_stds` (side,): those of each prefix sum. `shared`: part of the noise that is taken off
-    each group, all together being known. `start`: position in `multipliers` where a walk begins;
-    must not depend on the noise of these tables.
+    multiplier in the middle, of some in the cell of another one (`Rates.cells`). `changed`
+    (2, n_rates, n_groups, side): released prefix sums of how successes change along each side.
+    `improved` (2, side): the same of right answers. `decided_std`: standard deviation of the noise
+    of each entry of `decided`. `changed_stds`, `improved_stds` (side,): those of each prefix sum.
+    `shared`: part of the noise that is taken off each group, all together being known. `start`:
+    position in `multipliers` where a walk begins; must not depend on the noise of these tables.
     """
 
     rates: Rates
@@ -100,10 +100,18 @@ class ReleasedPath:
         r = self.rates
         # How a rate moves with a count of each label, of those with each answer in the middle.
         slopes = r.offset[..., None, None] - r.trials[..., None, None] * self.levels[:, None]
-        of_answers = [slopes + more[..., None, None] for more in np.moveaxis(r.selected, 2, 0)]
+        of_answers = [
+            (slopes + more[..., None, None]) * counted[:, None, None]
+            for more, counted in zip(np.moveaxis(r.selected, 2, 0), self._counted.T, strict=True)
+        ]
         of_decided = np.concatenate(of_answers, axis=1).swapaxes(0, 1) * self.decided_std
         of_path = np.broadcast_to(_outwards(self.changed_stds), of_decided.shape[1:])
         return np.concatenate([of_decided, of_path[None]]) / r.trials_of(self.sizes)[..., None]
+
+    @property
+    def _counted(self) -> Floats:
+        """Cells of a group that carry noise: where all groups together are known, each pair's."""
+        return self.rates.counted if self.shared == 0.0 else np.ones_like(self.rates.counted)
 
     @property
     def level_stds(self) -> Floats:
@@ -140,10 +148,10 @@ class ReleasedPath:
     @property
     def accuracy_stds(self) -> Floats:
         """Standard error of the accuracies."""
-        n_groups, n_labels, n_answers = self.decided.shape
-        each = n_labels * n_groups * (1.0 - n_groups * self.shared) * self.decided_std**2
-        wrong = (n_answers - 1) * self.accuracies**2
-        variances = each * (wrong + (1.0 - self.accuracies) ** 2)
+        n_groups, n_right = len(self.decided), np.trace(self._counted)
+        each = n_right * n_groups * (1.0 - n_groups * self.shared) * self.decided_std**2
+        of_wrong = self._counted.sum() / n_right - 1.0
+        variances = each * (of_wrong * self.accuracies**2 + (1.0 - self.accuracies) ** 2)
         return np.asarray(np.sqrt(variances + _outwards(self.improved_stds) ** 2) / self._total)
 
     @property

@@ -254,7 +254,10 @@ class Tables:
 
         def entries(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
             answers = Envelopes(*lines(direction, outputs)).answers(multiplier)
-            return (labels * n_answers + answers) * self.n_groups + groups, np.ones_like(labels)
+            # What is public may be told apart for nothing.
+            merged = self.rates.cells[labels, answers]
+            cells = merged if self.public is None else labels * n_answers + answers
+            return cells * self.n_groups + groups, np.ones_like(labels)
 
         shape = self._n_labels, n_answers, self.n_groups, 1
         return self._table(name, entries, shape)[..., 0].transpose(2, 0, 1)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skfairdp.certificate.code import replaced_methods
-from skfairdp.certificate.fit_digests import bind_each, changes
-from skfairdp.certificate.harmless_steps import (
+from skfairdp.digests.code import replaced_methods
+from skfairdp.digests.fit_digests import bind_each, changes
+from skfairdp.receipts.harmless_steps import (
     COLUMNS,
     CONTAINERS,
     HARMLESS,

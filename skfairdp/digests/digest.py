@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
-from skfairdp.certificate import code, state
+from skfairdp.digests import code, state
 from skfairdp.exceptions import UnboundModelError
 
 _MAPPINGS = (dict, Bunch, OrderedDict, types.MappingProxyType)

@@ -6,8 +6,8 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-from skfairdp.certificate.digest import bind
-from skfairdp.certificate.state import Recipe
+from skfairdp.digests.digest import bind
+from skfairdp.digests.state import Recipe
 from skfairdp.exceptions import UnboundModelError
 
 _PLAIN = (type(None), bool, int, float, str)

@@ -6,7 +6,7 @@ A fit that fails leaves the estimator unfitted.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from os import PathLike
@@ -16,7 +16,8 @@ from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.figures import significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.receipts import Charge
+from skfairdp.receipts.charge import Charge
+from skfairdp.receipts.receipt import receipt_of
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -111,7 +112,7 @@ class ChargedFit:
         fitted = vars(self).get(self._post_processes or "", self)
         own, found = vars(fitted), []
         if self._learns_from_rows:  # where releases cost as well, the fit has its own figure
-            found.append(_promised(own))
+            found.append(_promised(fitted))
         if "releases_" in own and fitted.releases_.total:
             found.append(fitted.privacy_)  # the next fit counts releases from none
         spent = next((one for one in found if one is not None and not one.is_void), None)
@@ -125,7 +126,7 @@ class ChargedFit:
             )
 
 
-def _promised(own: Mapping[str, Any]) -> PrivacyGuarantee | None:
-    """Promise of the last fit, among the attributes of an estimator; None before it."""
-    receipt = own.get("receipt_")
+def _promised(model: object) -> PrivacyGuarantee | None:
+    """Promise of the last fit of an estimator; None before it."""
+    receipt = receipt_of(model)
     return None if receipt is None or receipt.quote is None else receipt.quote.privacy

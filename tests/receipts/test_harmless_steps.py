@@ -21,9 +21,9 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.discovery import all_estimators
 
 from skfairdp import certify
-from skfairdp.certificate import step_rules, unwrap
-from skfairdp.certificate.code import is_elementwise
-from skfairdp.certificate.harmless_steps import (
+from skfairdp.digests.code import is_elementwise
+from skfairdp.receipts import step_rules, unwrap
+from skfairdp.receipts.harmless_steps import (
     CONTAINERS,
     FLAG,
     HARMLESS,
@@ -32,8 +32,8 @@ from skfairdp.certificate.harmless_steps import (
     Allowed,
     HarmlessStep,
 )
-from skfairdp.certificate.step_rules import reason_to_learn, reasons_of_container
-from skfairdp.certificate.unwrap import learns_from_rows
+from skfairdp.receipts.step_rules import reason_to_learn, reasons_of_container
+from skfairdp.receipts.unwrap import learns_from_rows
 from tests.certificate.fakes import ThresholdClassifier
 
 RNG = np.random.default_rng(26)
