@@ -35,6 +35,7 @@ from skfairdp.receipts.charged_fit import ChargedFit, refusing_weights
 from skfairdp.records import Given
 from skfairdp.rows import check_features, check_rows
 from skfairdp.scikit_learn import ClassifierMixin, RegressorMixin
+from skfairdp.trained_rows import remember_rows
 
 
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
@@ -172,6 +173,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             if given.person_ids is not None:
                 self._check_takes_persons()
             self._keep_receipt((train or self._fit)(given, charge), charge)
+        remember_rows(self, given.X)
         return self
 
     def _check_takes_persons(self) -> None:
