@@ -208,10 +208,12 @@ class _Answer(nn.Module):
 
 class _PathAnswer(_Answer):
     def _answers(self, X: Tensor) -> tuple[Tensor, ...]:
-        scores = self.module(X)
-        positive = 0.5 * (1.0 + scores[:, :1])
-        selected = scores[:, 0] - self.how * scores[:, 1] > 0.0
-        return selected.long(), torch.cat([1.0 - positive, positive], dim=1)
+        gains, costs = self.module(X).chunk(2, dim=1)
+        adjusted = gains - self.how * costs
+        if gains.shape[1] > 1:  # of several classes, whose gains are their chances
+            return adjusted.argmax(dim=1), gains
+        positive = 0.5 * (1.0 + gains)
+        return (adjusted[:, 0] > 0.0).long(), torch.cat([1.0 - positive, positive], dim=1)
 
 
 class _NumberAnswer(_Answer):

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from scipy.optimize import linprog
+from scipy.sparse import csr_array
 from sklearn.pipeline import make_pipeline
 
 from skfairdp import FairPathClassifier, PrivacyLedger, PrivateTableEncoder, certify, quote
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.exceptions import FairnessWarning
+from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.envelope import Envelopes
 from skfairdp.inprocessing.fair_path.path import AROUND_ONE, MULTIPLIERS, around
 from skfairdp.inprocessing.fair_path.scores import ScoresObjective, lines
 from skfairdp.inprocessing.fair_path.tables import planned
+from skfairdp.interchange import load_skops, save_onnx, save_skops
 from skfairdp.model_selection import fit_within, specify
 from skfairdp.privacy.ledger.entry import charges
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
@@ -321,6 +324,38 @@ def test_a_specification_of_several_classes_pays_for_one_fit() -> None:
     assert answer.verify()
     assert answer.privacy.epsilon <= 6.0
     assert [attempt.model.tolerance for attempt in answer.attempts] == [0.3, 0.8]
+
+
+@pytest.mark.slow  # torch's exporter takes seconds
+def test_files_of_several_classes_answer_as_the_model(tmp_path) -> None:
+    reference = pytest.importorskip("onnx.reference")
+    pytest.importorskip("onnxscript")
+    X, y, groups = crowd(1500)
+    X = X.astype(np.float32)
+    model = FairPathClassifier(tolerance=0.5, epsilon=20.0, **FAST)
+    model.fit(X, y, sensitive_features=groups)
+    save_onnx(model, tmp_path / "model.onnx")
+    session = reference.ReferenceEvaluator(str(tmp_path / "model.onnx"))
+    places, chances = session.run(None, {"X": X})
+    assert (model.classes_[places] == model.predict(X)).mean() > 0.995
+    assert np.allclose(chances, model.predict_proba(X), atol=1e-4)
+    save_skops(model, tmp_path / "model.skops")
+    read = load_skops(tmp_path / "model.skops")
+    assert np.array_equal(read.predict(X), model.predict(X))
+    assert read.at(0.4).multiplier_ == model.at(0.4).multiplier_
+
+
+def test_rows_on_disk_give_what_the_same_rows_in_memory_give() -> None:
+    X, y, groups = crowd(900)
+    settings = {"tolerance": 0.9, "epsilon": 30.0, "random_state": 3, "reproducible_noise": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        memory, stored = (
+            FairPathClassifier(**settings, **FAST).fit(rows, y, sensitive_features=groups)
+            for rows in (X, csr_array(X))
+        )
+    assert np.array_equal(memory.changed_, stored.changed_)
+    assert np.array_equal(memory.predict(X), stored.predict(X))
 
 
 def test_persons_and_three_groups_have_paths_of_several_classes() -> None:
