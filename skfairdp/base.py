@@ -59,8 +59,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     random_state : int, RandomState or None
         Used with `reproducible_noise` only.
     reproducible_noise : bool
-        Also seeds the noise and everything else that is drawn, for tests; voids the privacy
-        guarantee.
+        Also seed the noise and all other draws, for tests; this voids the privacy guarantee.
     exact_noise : bool
         Round sums to a grid and draw their noise in whole numbers, exactly. False draws noise in
         float64, in up to a fifth less time: the guarantee then assumes that nobody reads the last
