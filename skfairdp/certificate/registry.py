@@ -32,7 +32,7 @@ ABOUT = (
 )
 TIMING = (
     "Timing and platform: running time, memory and errors of the machine are not part of what is "
-    "released, and whoever can observe them during the training is outside of the promise."
+    "released, and an observer of them during the training is outside of the promise."
 )
 _LISTS = ("data_curators", "registry_authors")
 
@@ -130,7 +130,7 @@ def _loss(stated: PrivacyGuarantee) -> dict[str, Any]:
 def _model(stated: PrivacyGuarantee, actors: str, ledger: PrivacyLedger | None) -> dict[str, Any]:
     trusted = (
         "The curator holds the rows, trains and certifies, and is trusted with the rows and with "
-        "the noise. Whoever gets the model, its certificate or its answers is not trusted, and may "
+        "the noise. Users of the model, its certificate or its answers are not trusted, and may "
         "know all other records."
     )
     release = {"release_type": "One release"}

@@ -1,4 +1,4 @@
-"""Rates of outcomes by group, and what attackers, registries and readers of a page are told."""
+"""Rates of outcomes by group, and what attackers, registries and readers of a page learn."""
 
 from __future__ import annotations
 
