@@ -59,12 +59,11 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     random_state : int, RandomState or None
         Used with `reproducible_noise` only.
     reproducible_noise : bool
-        Also seeds the noise and everything else that is drawn, for tests; voids the privacy
-        guarantee.
+        Also seed the noise and all other draws, for tests; this voids the privacy guarantee.
     exact_noise : bool
-        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then reveals anything that the guarantee does not cover. Takes up to 1.3 times as
-        long.
+        Round sums to a grid and draw their noise in whole numbers, exactly. False draws noise in
+        float64, in up to a fifth less time: the guarantee then assumes that nobody reads the last
+        bits of released sums, which can show a record that ε does not account for.
     progress : bool or None
         Show a progress bar; None shows it on a terminal.
     ledger : None, path or PrivacyLedger
