@@ -47,6 +47,7 @@ LISTED: dict[str, dict[str, str]] = {
     "certificate/holdout.py": {"order": "answers_to"},
     "certificate/number_claims.py": {"order": "_noisy_claim"},
     "certificate/render/group_sections.py": {"exact": "_predictions"},
+    "certificate/outcomes.py": {"exact": "Outcomes.__post_init__"},
     "certificate/render/plot.py": {"exact": "draw_bounds"},
     "command_line/filing.py": {"together": "ChargedReport._answer"},
     "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},

@@ -1,4 +1,4 @@
-"""Which private learner? Twelve tables, with nothing declared, at several budgets.
+"""Comparison of private learners on twelve tables, with nothing declared, at several budgets.
 
 Each learner gets the rows as they are and one total budget. Splits are random fifths that are held
 out (Adult: its official split), by patient or student where one has several rows. Run as

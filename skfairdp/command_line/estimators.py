@@ -12,7 +12,7 @@ from skfairdp.command_line.table import People
 from skfairdp.persons import looks_like_an_identifier
 
 # Steps after which more passes over this number of rows only cost time.
-_MOST_STEPS = 4_000
+_MOST_STEPS = 2_000
 
 
 def estimator_of(

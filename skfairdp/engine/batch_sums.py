@@ -277,10 +277,6 @@ class BatchSums:
         return self.processes.hand_on(noisy, total.device)
 
     def _with_noise(self, total: Tensor, std: float) -> Tensor:
-        if std == 0.0:
-            return total.clone()
-        if self.meter.plan.exact_noise:
-            released = self._noise.on_grid(total.cpu().numpy(), std)
-            return torch.from_numpy(released).to(total.device)
-        noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
-        return noise.to(total.device).add_(total)
+        exact = self.meter.plan.exact_noise
+        released = self._noise.noisy(total.cpu().numpy(), std, exact=exact)
+        return torch.from_numpy(released).to(total.device)

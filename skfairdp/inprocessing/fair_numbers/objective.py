@@ -1,4 +1,4 @@
-"""What the net of a blind fair regressor learns: a number, and the group of a row."""
+"""Objective of the net of a blind fair regressor: a number, and the group of a row."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ class FairPathRegressor(GradientRegressor):
             )
 
     def at(self, tolerance: float) -> Self:
-        """Stand at another tolerance.
+        """Choose the point for another tolerance.
 
         Parameters
         ----------
