@@ -1,4 +1,4 @@
-"""Who gets which decision, and how often it is wrong, by group: from counts bought anyway."""
+"""Rates of decisions and of errors by group, from counts that are bought anyway."""
 
 from __future__ import annotations
 

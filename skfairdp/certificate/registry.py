@@ -32,7 +32,7 @@ ABOUT = (
 )
 TIMING = (
     "Timing and platform: running time, memory and errors of the machine are not part of what is "
-    "released, and whoever can observe them during the training is outside of the promise."
+    "released, and the guarantee does not cover a party that observes them during training."
 )
 _LISTS = ("data_curators", "registry_authors")
 
@@ -130,8 +130,8 @@ def _loss(stated: PrivacyGuarantee) -> dict[str, Any]:
 def _model(stated: PrivacyGuarantee, actors: str, ledger: PrivacyLedger | None) -> dict[str, Any]:
     trusted = (
         "The curator holds the rows, trains and certifies, and is trusted with the rows and with "
-        "the noise. Whoever gets the model, its certificate or its answers is not trusted, and may "
-        "know all other records."
+        "the noise. A party that gets the model, its certificate or its answers is not trusted, "
+        "and may know all other records."
     )
     release = {"release_type": "One release"}
     if ledger is not None and len(ledger) > 1:

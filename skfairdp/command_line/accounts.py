@@ -48,7 +48,7 @@ def _named(request: Request, ledger: PrivacyLedger, people: pd.DataFrame) -> Pri
 
 
 def remember(ledger: PrivacyLedger, people: pd.DataFrame) -> None:
-    """Let a ledger recognise these people; the key is made beside it, for its owner alone."""
+    """Let a ledger recognise these people; the key is made next to it, for its owner alone."""
     path = _key_file(ledger)
     if not path.exists():
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -63,7 +63,7 @@ def _known(ledger: PrivacyLedger, people: pd.DataFrame) -> str | None:
 
 
 def _key_file(ledger: PrivacyLedger) -> Path:
-    """Key of a ledger's digests of people: without it, they say nothing of any row."""
+    """Key of a ledger's digests of people: without it, they reveal nothing about rows."""
     return ledger.path.with_name(f"{ledger.path.name}.key")
 
 

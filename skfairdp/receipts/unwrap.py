@@ -42,7 +42,7 @@ PASSING_ON = (
 )
 
 
-# What the fit of a fixed threshold around a frozen estimator leaves beside its parameters.
+# Attributes that the fit of a fixed threshold around a frozen estimator leaves.
 _LEFT_BY_THRESHOLD = frozenset({"estimator_", "feature_names_in_", "n_features_in_"})
 
 

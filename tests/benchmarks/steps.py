@@ -157,7 +157,7 @@ def floor_step(batch: int, make: Make) -> Callable[[], None]:
 
 
 def beside_plain(work: str, times: dict[str, float], limit: float) -> bool:
-    """Report a private step beside a plain one; where it misses, the floor of this run too."""
+    """Report a private step and a plain one; where it is too slow, the floor of this run too."""
     holds = report(work, times["ours"] / times["plain"], limit)
     if not holds:
         share = times["floor"] / times["plain"]

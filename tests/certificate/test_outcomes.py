@@ -1,4 +1,4 @@
-"""Rates of outcomes by group, and what attackers, registries and readers of a page are told."""
+"""Tests of outcomes by group, and of pages for registries and readers."""
 
 from __future__ import annotations
 

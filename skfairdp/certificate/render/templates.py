@@ -37,7 +37,7 @@ def arranged(
 ) -> tuple[Section, ...]:
     """Put all sections but the first under the headings of a template.
 
-    `answers`: texts by the names of what templates ask, beside the facts.
+    `answers`: texts by the names of the templates' questions, in addition to the facts.
     """
     if template not in template_names():
         raise ValueError(f"template={template!r} is not known; use one of {template_names()}.")

@@ -331,7 +331,7 @@ class PrivacyLedger:
         people : DataFrame
             All rows of a table, or the ids of its people, in any order.
         key : bytes
-            At least 32 random bytes, kept apart from the ledger, beside the rows themselves.
+            At least 32 random bytes, kept with the rows and apart from the ledger.
 
         Returns
         -------
@@ -344,8 +344,8 @@ class PrivacyLedger:
     def recognise(self, people: pd.DataFrame, key: bytes) -> None:
         """Keep a keyed digest of the people of this data set, so that `data_set_of` finds it.
 
-        The file does not hold the key: who has the file alone learns nothing of the rows. Who has
-        both can test a guess of all rows together, as whoever has the rows can.
+        The file does not hold the key: the file alone reveals nothing about the rows. A party with
+        both can test a guess of all rows together, as a party with the rows can.
 
         Parameters
         ----------

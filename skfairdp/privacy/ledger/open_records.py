@@ -87,7 +87,7 @@ class Store:
         number = 1 + max((record.entry for record in self._records), default=0)
         rows = None
         if public_rows is not None:
-            # Another key in every file, so that digests of two files say nothing of each other.
+            # Another key in every file, so that digests of two files cannot be compared.
             rows = row_set_digest(public_rows, str(_read(self._records[0])["random"]).encode())
         value: dict[str, Any] = {
             "activity": activity,

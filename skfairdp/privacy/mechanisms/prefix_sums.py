@@ -9,7 +9,7 @@ Differentially Private Continual Observation", ICML 2023).
 
 Counts are whole numbers and stay so: L is rounded down to a grid of ``2**-38`` of the noise,
 and the noise is a whole number of grid steps
-(:mod:`skfairdp.privacy.mechanisms.integer_gaussian`), so that no last bit tells anything. The
+(:mod:`skfairdp.privacy.mechanisms.integer_gaussian`), without a floating-point side channel. The
 estimates undo the rounded matrix, not the ideal one.
 """
 
