@@ -47,7 +47,9 @@ LISTED: dict[str, dict[str, str]] = {
     "certificate/holdout.py": {"order": "answers_to"},
     "certificate/number_claims.py": {"order": "_noisy_claim"},
     "certificate/render/group_sections.py": {"exact": "_predictions"},
+    "certificate/outcomes.py": {"exact": "Outcomes.__post_init__"},
     "certificate/render/plot.py": {"exact": "draw_bounds"},
+    "command_line/table.py": {"exact": "_number_targets"},
     "command_line/filing.py": {"together": "ChargedReport._answer"},
     "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},
     "command_line/planning.py": {
@@ -101,6 +103,14 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/attribute/group_estimates.py": {"none": "attenuated_bound"},
     "inprocessing/attribute/reduction.py": {"exact": "reduced"},
     "inprocessing/budgeted.py": {"exact": "BudgetedPredictor._calibrate"},
+    "inprocessing/fair_numbers/regressor.py": {"exact": "refuse_noise_of_tables"},
+    "inprocessing/fair_numbers/tables.py": {"together": "Table.bound Table.reach chosen"},
+    "inprocessing/fair_numbers/transport.py": {
+        "none": "Scores.gap",
+        "order": "Scores.places Scores.quantiles",
+        "proof": "band shifts",
+    },
+    "inprocessing/class_weights.py": {"exact": "ClassWeighted._objective"},
     "inprocessing/fair_path/classifier.py": {"exact": "FairPathClassifier._check_net"},
     "inprocessing/fair_path/compared_rates.py": {
         "order": "Rates.rate_of",

@@ -23,7 +23,7 @@ LAYERS = (
     {"assumptions", "digests", "parameters"},
     {"datasets", "one_column"},
     {"labels"},
-    {"numbers", "persons", "rows"},
+    {"numbers", "persons", "rows", "trained_rows"},
     {"records"},
     {"privacy", "fairness"},
     {"protocol"},

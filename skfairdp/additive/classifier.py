@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from skfairdp.additive.design import NORM
 from skfairdp.additive.model import AdditiveModel
-from skfairdp.inprocessing.gradient import GradientClassifier
+from skfairdp.inprocessing.class_weights import ClassWeighted
 from skfairdp.parameters import Number
 from skfairdp.preprocessing.levels import level_names
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skfairdp.additive.descent import Slopes
 
 
-class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
+class DPAdditiveClassifier(AdditiveModel, ClassWeighted):
     """Sum of one step function for each column, trained by private gradient descent.
 
     The score is an intercept and a number for each column, which depends on the bin or the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Self
@@ -10,6 +11,7 @@ import pandas as pd
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import Examination, contradictions, examine
+from skfairdp.certificate.registry import registry_entry
 from skfairdp.certificate.render.elements import printable
 from skfairdp.certificate.render.html import html_page, notebook_html
 from skfairdp.certificate.render.plot import draw_bounds
@@ -165,8 +167,9 @@ class Certificate(Claims):
             Largest difference between groups that was asked for.
         monitor : GapMonitor, optional
             Adds what it has seen since. It must watch one of the claims.
-        template : {"plain", "eu-ai-act", "nist-800-226"}, default="plain"
-            Headings: its own, those of Annex IV of the European Union's AI Act (technical
+        template : {"plain", "bias-scenario", "eu-ai-act", "nist-800-226"}, default="plain"
+            Headings: its own, those of a scenario of bias, those of Annex IV of the European
+            Union's AI Act (technical
             documentation), or the questions of NIST SP 800-226. What they ask and the certificate
             does not know is marked "not stated".
         path : FairPathClassifier, optional
@@ -188,7 +191,7 @@ class Certificate(Claims):
         """
         book = as_ledger(ledger)
         given = self, book, epsilon, tolerance, monitor, template, path
-        sections = certificate_sections(*given)
+        sections = certificate_sections(*given, whole=True)
         return html_page(printable(title), printable(self._subtitle), sections)
 
     @completed_by(to_html)
@@ -216,8 +219,38 @@ class Certificate(Claims):
         """
         book = as_ledger(ledger)
         given = self, book, epsilon, tolerance, monitor, template, path
-        sections = certificate_sections(*given)
+        sections = certificate_sections(*given, whole=True)
         return markdown_card(printable(title), printable(self._subtitle), sections)
+
+    def to_registry(
+        self,
+        about: Mapping[str, Any] | None = None,
+        *,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    ) -> dict[str, Any]:
+        """Write an entry for the registry of deployments of differential privacy.
+
+        Parameters
+        ----------
+        about : mapping, optional
+            What only you know: "name", "data_curators", "description", "intended_use",
+            "data_product_region", "data_product_sector", "publication_date", "actors",
+            "justification", "sources", "notes", "registry_authors", "url_slug". What is not given
+            is marked "to be stated".
+        ledger : None, path or PrivacyLedger, default=None
+            Says whether this is one release of many from the same people.
+
+        Returns
+        -------
+        dict
+            Of the registry's schema (three tiers; OpenDP, NIST), to be written as YAML.
+
+        Raises
+        ------
+        ValueError
+            `about` names something else, or the certificate promises no privacy.
+        """
+        return registry_entry(self, {} if about is None else about, as_ledger(ledger))
 
     @property
     def _subtitle(self) -> str:

@@ -12,15 +12,21 @@ from sklearn.base import is_regressor
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
-from skfairdp.certificate.evaluation import Evaluation, evaluate, leakage_remarks
+from skfairdp.certificate.evaluation import (
+    Evaluation,
+    evaluate,
+    leakage_remarks,
+    without_bounds,
+)
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.facts import known_facts
+from skfairdp.certificate.facts import known_facts, warn_of_guessed_outcome
 from skfairdp.certificate.holdout import (
     GroupedRows,
     check_answerable,
     check_positive,
     comparable_groups,
     one_row_each,
+    refuse_training_rows,
 )
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
@@ -103,16 +109,21 @@ def certify(
     cell_sizes : {"private", "public"}, default="private"
         Whether the number of rows of each (group, label) cell is public; used with
         `count_epsilon` only. Public sizes give narrower bounds.
-    holdout : {"public", "per_record", "by_index", "by_person"}, optional
-        Whether held-out rows need no protection (default without `count_epsilon`), or how a
-        record went to training or hold-out: by its own draw, so that the larger of the two
-        costs counts; by its position, as in ``train_test_split``, so that they compose (default
-        with `count_epsilon`); with its person, which needs `person_ids`. See
+    holdout : {"public", "per_record", "by_index", "by_person", "training"}, optional
+        That held-out rows need no protection ("public"; taken for granted without
+        `count_epsilon`, and the certificate says which of the two it was). Or how a record went
+        to training or hold-out: by a draw of its own ("per_record"), so that the larger of the
+        two costs counts; by its position ("by_index"), as in ``train_test_split``, so that they
+        compose (default with `count_epsilon`); with its person ("by_person"), which needs
+        `person_ids`. "training": these are the rows that the model was trained on. Their rates
+        are then a remark without a bound, for `count_epsilon` more. See
         docs/theory/certificate.md.
     groups : sequence, optional
         Declared groups, in place of those that the model was fitted with.
     pos_label : scalar, optional
-        Which of two classes is the positive outcome; None: the second of ``classes_``.
+        Which of two classes is the positive outcome, the one that people would rather have; None:
+        the second of ``classes_``, with a warning for codes 1 and 2, and where a name sounds like
+        a harm.
     n_certificates : int, default=1
         Number of certificates planned on the same held-out rows; they share the error
         probability.
@@ -145,7 +156,8 @@ def certify(
     UnknownGroupError
         When a row's group is not one the model was fitted with.
     ValueError
-        When arguments contradict each other.
+        When arguments contradict each other; when the model was trained on these rows, as far as
+        this process knows, and `holdout` does not say so.
 
     Examples
     --------
@@ -184,6 +196,8 @@ def certify(
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     facts = known_facts(deployed, y, sensitive_features, pos_label)
+    if X is not None:
+        warn_of_guessed_outcome(deployed, y, pos_label)
     turned = check_positive(deployed, pos_label)
     privacy = model_privacy(deployed, public_steps)
     tell_ledgers(deployed, privacy, public_steps)
@@ -191,6 +205,7 @@ def certify(
     measured: tuple[str, ...] = ()
     if X is not None:
         refuse_other_unit(privacy, settings)
+        refuse_training_rows(deployed, X, settings)
         source = NoiseSource() if count_noise is None else count_noise
         book, held_out = as_ledger(ledger or deployed.ledger), X
         if person_ids is not None:
@@ -205,6 +220,9 @@ def certify(
                 rows = GroupedRows(X, y, sensitive_features, comparable)
                 evaluated = evaluate_numbers if of_numbers else evaluate
                 evaluation = evaluated(deployed, rows, settings, source)
+            if settings.of_training:
+                privacy = with_counts(privacy, settings, source)
+                evaluation = without_bounds(evaluation)
         if not settings.private:
             measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
         trained = deployed.trained
@@ -228,6 +246,7 @@ def certify(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(bound_to.libraries),
         accuracy=evaluation.accuracy,
+        outcomes=evaluation.outcomes,
         errors=evaluation.errors,
         facts=facts,
     )

@@ -11,6 +11,7 @@ from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
 from skfairdp.certificate.json_document import FORMAT, checked_document, version_of
 from skfairdp.certificate.number_errors import NumberErrors
+from skfairdp.certificate.outcomes import Outcomes
 from skfairdp.certificate.sentence import certificate_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
@@ -56,6 +57,8 @@ class Claims:
     facts : tuple of Fact
         Columns, rows and terms of the model, each marked as public, declared or bought;
         not part of equality.
+    outcomes : Outcomes or None
+        Held-out rows by group, label and answer, from which the rates by group follow.
     """
 
     privacy: PrivacyGuarantee | None
@@ -71,6 +74,7 @@ class Claims:
     errors: NumberErrors | None = None
     monitor_file: str | None = field(default=None, compare=False)
     facts: tuple[Fact, ...] = field(default=(), compare=False)
+    outcomes: Outcomes | None = None
 
     def __post_init__(self) -> None:
         for name in ("fairness", "remarks", "facts"):
@@ -208,6 +212,8 @@ class Claims:
             document["monitor_file"] = self.monitor_file
         if self.accuracy is not None:
             document["accuracy"] = self.accuracy.to_dict()
+        if self.outcomes is not None:
+            document["outcomes"] = self.outcomes.to_dict()
         if self.errors is not None:
             document["errors"] = self.errors.to_dict()
         if self.facts:  # files of earlier versions are written as they were
@@ -230,6 +236,7 @@ class Claims:
                 for name, x, y in (self.measured.measures if self.measured else ())
             ],
             "impact_ratios": [ratio.to_dict() for ratio in self.impact_ratios],
+            "outcomes": [] if self.outcomes is None else [r.to_dict() for r in self.outcomes.rates],
         }
 
     @classmethod
@@ -253,6 +260,7 @@ class Claims:
         """
         document = checked_document(text)
         privacy, known = document["privacy"], document.get("accuracy")
+        counted = document.get("outcomes")
         errors = document.get("errors")
         try:
             found = cls(
@@ -261,6 +269,7 @@ class Claims:
                 model_file=document.get("model_file"),
                 monitor_file=document.get("monitor_file"),
                 accuracy=None if known is None else Accuracy(**known),
+                outcomes=None if counted is None else Outcomes.from_dict(counted),
                 errors=None if errors is None else NumberErrors(**errors),
                 facts=tuple(Fact(**fact) for fact in document.get("facts", ())),
                 versions=tuple(document["library_versions"].items()),

@@ -112,6 +112,8 @@ def with_counts(
     counts = dataclasses.replace(alone, adjacency=adjacency)
     if by_index:
         total = compose([model, counts])
+        if settings.of_training:
+            return total
         return dataclasses.replace(
             total, assumptions=(*total.assumptions, assumptions.HELD_OUT_BY_POSITION)
         )

@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from skfairdp import assumptions
 from skfairdp.certificate import counted_claims as counted
@@ -16,12 +16,13 @@ from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
 from skfairdp.certificate.number_errors import NumberErrors
+from skfairdp.certificate.outcomes import Outcomes
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
@@ -42,6 +43,7 @@ class Evaluation:
     n_rows: int | None  # inside the claim; None where their number is private
     reasons: tuple[str, ...] = ()  # why there is not a claim
     accuracy: Accuracy | None = None
+    outcomes: Outcomes | None = None
     errors: NumberErrors | None = None
 
 
@@ -63,12 +65,38 @@ def evaluate(
         claims = [counted.noisy_claim(rates, table, noisy, basis) for rates in notions]
         noise = noise_variance(settings.count_epsilon)
         accuracy = Accuracy.of_table(noisy[:, : len(held.classes)], noise)
-        return Evaluation(tuple(claims), None, accuracy=accuracy)
+        outcomes = _outcomes(held, noisy, settings)
+        return Evaluation(tuple(claims), None, accuracy=accuracy, outcomes=outcomes)
     claims = [counted.exact_claim(rates, table, basis) for rates in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, held, notions, settings)
     claims += _downstream_claims(deployed, held, notions, settings)
-    return Evaluation(tuple(claims), int(table.sum()), accuracy=Accuracy.of_table(table))
+    accuracy, outcomes = Accuracy.of_table(table), _outcomes(held, table, settings)
+    return Evaluation(tuple(claims), int(table.sum()), accuracy=accuracy, outcomes=outcomes)
+
+
+def _outcomes(held: HeldOut, table: NDArray, settings: EvaluationSettings) -> Outcomes | None:
+    """Counts by group, label and answer, as they are released; None without two of either."""
+    labelled = held.rows.y is not None and len(held.classes) == 2
+    if not labelled or settings.public_sizes:  # then counts of a cell are not independent
+        return None
+    return Outcomes.of_table(held.rows.groups.labels, table, settings.count_epsilon)
+
+
+def without_bounds(evaluation: Evaluation) -> Evaluation:
+    """Turn claims about rows that were trained on into remarks: nothing follows for others."""
+    remarks = [
+        "Counted, with noise, on the rows that the model was trained on, which bounds nothing for "
+        f"other people: {claim.rates} of "
+        + ", ".join(
+            f"{group_text(count.group)}{count.stratum and f' ({count.stratum})'} {count.rate:.3f}"
+            for count in claim.counts
+            if count.rate is not None
+        )
+        + "."
+        for claim in evaluation.fairness
+    ]
+    return Evaluation((), None, (*evaluation.reasons, *remarks))
 
 
 def _averages(

@@ -13,6 +13,8 @@ from skfairdp.fairness.number_notions import NumberNotion
 from skfairdp.figures import as_given
 from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
 
+HOLDOUTS = ("public", "per_record", "by_index", "by_person", "training")
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
@@ -40,7 +42,7 @@ class EvaluationSettings:
             bound=Choice(("exact", "difference")),
             count_epsilon=(NONE, Number(1e-4, 1e3)),
             cell_sizes=Choice(("private", "public")),
-            holdout=(NONE, Choice(("public", "per_record", "by_index", "by_person"))),
+            holdout=(NONE, Choice(HOLDOUTS)),
             n_certificates=COUNT,
             certificate_index=(NONE, COUNT),
         )
@@ -58,6 +60,11 @@ class EvaluationSettings:
                 "cell_sizes='public' contradicts person_ids: which row of a person is counted is "
                 "drawn, so sizes of cells are not public; leave cell_sizes='private'."
             )
+        if self.of_training and not self.private:
+            raise ValueError(
+                "holdout='training' counts protected rows: give count_epsilon, which is added to "
+                "what the training cost them."
+            )
         of_either = self.holdout in (None, "by_person")
         if not of_either and self.private is (self.holdout == "public"):
             raise ValueError(
@@ -73,6 +80,11 @@ class EvaluationSettings:
                 f"certificate_index={certificate_index!r} must lie between 1 and n_certificates="
                 f"{self.n_certificates!r}; a ledger counts the certificates on a data set."
             )
+
+    @property
+    def of_training(self) -> bool:
+        """Whether the rows are said to be those that the model was trained on."""
+        return self.holdout == "training"
 
     @property
     def private(self) -> bool:
@@ -130,7 +142,8 @@ def holdout_assumptions(
     else:
         if dropped := int((groups.codes < 0).sum()):
             yield f"Rows without a group are outside the claim: {dropped} were left out."
-        yield assumptions.PUBLIC_ROWS
+        said = settings.holdout == "public"
+        yield assumptions.PUBLIC_ROWS if said else assumptions.ROWS_TAKEN_AS_PUBLIC
     if settings.claims > 1:
         kinds = " times bounds of each" if settings.bounds_each > 1 else ""
         yield assumptions.SHARED_ERROR.format(claims=settings.claims, kinds=kinds)

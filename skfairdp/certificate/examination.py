@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.facts import PUBLIC, Fact, known_facts
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.mechanism_claims import claims_of_mechanism
+from skfairdp.certificate.outcomes import Outcomes
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import KINDS, BoundKind
@@ -77,6 +78,7 @@ def examine(certificate: Claims) -> Examination:
     known, n_rows = certificate.accuracy, certificate.n_rows
     if known is not None and not known.noisy and n_rows is not None and known.rows != n_rows:
         found.append((WRONG, f"n_rows is stated as {n_rows}, but accuracy counts {known.rows:g}"))
+    found += _of_outcomes(certificate)
     errors = certificate.errors
     if errors is not None and errors.rows != n_rows:
         found.append((WRONG, f"n_rows is stated as {n_rows}, but errors are of {errors.rows} rows"))
@@ -92,6 +94,30 @@ def examine(certificate: Claims) -> Examination:
     return Examination(
         **{kind: tuple(t for k, t in found if k == kind) for kind in (RECOMPUTED, MISSING, WRONG)}
     )
+
+
+def _of_outcomes(certificate: Claims) -> Iterator[Finding]:
+    """Compare the counts by group, label and answer with those of the claims and the accuracy."""
+    counted, accuracy = certificate.outcomes, certificate.accuracy
+    if counted is None:
+        return
+    for claim in certificate.fairness:
+        if (claim.notion, claim.scope) != ("demographic_parity", DEPLOYED):
+            continue
+        own = {group: sum(row[1] for row in rows) for group, rows in _by_group(counted)}
+        stated = {count.group: count.successes for count in claim.counts}
+        if stated.keys() != own.keys() or any(abs(own[k] - stated[k]) > 1e-6 for k in own):
+            yield WRONG, "outcomes by group are not those of the counts of demographic_parity"
+            return
+    rows = counted.total(label_known=True)
+    if accuracy is not None and abs(accuracy.rows - rows) > 1e-6 * max(1.0, abs(rows)):
+        yield WRONG, f"outcomes count {rows:g} labelled rows, and accuracy {accuracy.rows:g}"
+        return
+    yield RECOMPUTED, "rates of outcomes by group"
+
+
+def _by_group(counted: Outcomes) -> Iterator[tuple[Hashable, tuple[tuple[float, float], ...]]]:
+    return zip(counted.groups, counted.counts, strict=True)
 
 
 def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:

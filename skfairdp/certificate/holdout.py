@@ -20,6 +20,7 @@ from skfairdp.one_column import columns_of
 from skfairdp.persons import encode_persons
 from skfairdp.protocol import answers_of
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
+from skfairdp.trained_rows import trained_on
 
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
@@ -53,6 +54,22 @@ def one_row_each(X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> tu
     drawn = persons.same_row_each(person_ids)  # of several draws the best could be picked
     given = (X.tocsr() if hasattr(X, "tocsr") else X, y, sensitive_features)
     return tuple(part if part is None else take_rows(part, drawn) for part in given)
+
+
+def refuse_training_rows(deployed: Deployed, X: Any, settings: EvaluationSettings) -> None:
+    """Refuse rows that the model was trained on, as far as this process knows them."""
+    if settings.of_training or deployed.release[1] is not None:  # which would show rows once more
+        return
+    try:
+        known = trained_on(deployed.trained.final, X, deployed.transform)
+    except Exception:  # rows that the model cannot take are refused in its own words
+        known = False
+    if known:
+        raise ValueError(
+            "These are rows that the model was trained on, which bound nothing for other people: "
+            "a model treats those it has seen better. Certify on rows that were held out; or say "
+            "holdout='training', with count_epsilon, for a remark on these rows without a bound."
+        )
 
 
 def comparable_groups(

@@ -47,6 +47,7 @@ _OPTIONAL: dict[str, _Rule] = {
     "model_file": (lambda v: v is None or (_TEXT[0](v) and bool(_HEX(v))), "a SHA-256, or null"),
     "monitor_file": _TEXT,
     "accuracy": _OBJECT,
+    "outcomes": _OBJECT,
     "errors": _OBJECT,
     "facts": _LIST,
     "derived": _OBJECT,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from pathlib import Path
 
 import pandas as pd
@@ -29,13 +31,13 @@ def ledger_of(request: Request, rows: pd.DataFrame) -> PrivacyLedger | None:
     own = folder / f"{request.data.stem}{SUFFIX}"
     for path in dict.fromkeys((own, *sorted(folder.glob(f"*{SUFFIX}")))):
         ledger = PrivacyLedger(path)
-        if ledger.data_set_of(people) is not None:
+        if _known(ledger, people) is not None:
             return _named(request, ledger, people)
     return _named(request, PrivacyLedger(own), people)
 
 
 def _named(request: Request, ledger: PrivacyLedger, people: pd.DataFrame) -> PrivacyLedger:
-    known = ledger.data_set_of(people)
+    known = _known(ledger, people)
     if known is not None and request.data_set not in (None, known):
         raise CommandError(
             f"The ledger {ledger.path} knows these people as {known!r}. Under the name "
@@ -43,6 +45,26 @@ def _named(request: Request, ledger: PrivacyLedger, people: pd.DataFrame) -> Pri
         )
     name = known or request.data_set or request.data.stem
     return PrivacyLedger(ledger.path, name, budget=request.budget)
+
+
+def remember(ledger: PrivacyLedger, people: pd.DataFrame) -> None:
+    """Let a ledger recognise these people; the key is made next to it, for its owner alone."""
+    path = _key_file(ledger)
+    if not path.exists():
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "wb") as file:
+            file.write(secrets.token_bytes(32))
+    ledger.recognise(people, path.read_bytes())
+
+
+def _known(ledger: PrivacyLedger, people: pd.DataFrame) -> str | None:
+    path = _key_file(ledger)
+    return ledger.data_set_of(people, path.read_bytes()) if path.is_file() else None
+
+
+def _key_file(ledger: PrivacyLedger) -> Path:
+    """Key of a ledger's digests of people: without it, they reveal nothing about rows."""
+    return ledger.path.with_name(f"{ledger.path.name}.key")
 
 
 def who(request: Request, rows: pd.DataFrame) -> pd.DataFrame:

@@ -86,7 +86,11 @@ def explained(error: BaseException) -> tuple[int, str]:
 
 
 def _worded_here(error: Exception) -> bool:
-    """Whether a ``raise`` of this package made the error, and not a function that it called."""
+    """Whether a ``raise`` of this package made the error, and not a function that it called.
+
+    Python's own ValueErrors, as of ``float(cell)``, quote a cell and come from the same frames; the
+    instruction that was running is all that distinguishes them.
+    """
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

@@ -47,6 +47,15 @@ def read_document(path: Path) -> Any:
         raise CommandError(f"{path} is not YAML{where}.") from None
 
 
+def document_text(document: Mapping[str, Any]) -> str:
+    """Write a document as YAML, or where PyYAML is absent as JSON, which YAML readers take."""
+    try:
+        import yaml
+    except ImportError:
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return str(yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=100))
+
+
 def read_text(path: Path) -> str:
     try:
         return read_bytes(path).decode("utf-8")

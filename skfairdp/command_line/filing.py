@@ -16,9 +16,10 @@ from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, assumptions, certify
 from skfairdp.base import PrivateEstimator
+from skfairdp.certificate.registry import to_be_stated
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.estimators import encoder_of, estimator_of
-from skfairdp.command_line.files import say, write_whole
+from skfairdp.command_line.files import document_text, say, write_whole
 from skfairdp.command_line.path_points import largest_shown, other_tolerances
 from skfairdp.command_line.planning import TABLE_SHARE, Outlook, whole_charge
 from skfairdp.command_line.request import Request
@@ -122,6 +123,12 @@ class ChargedReport:
         if request.card is not None:
             self._write(request.card, certificate.to_model_card(**asked))
         self._write(request.out, certificate.to_html(**asked))
+        if request.registry is not None:
+            entry = certificate.to_registry(self.about, ledger=self.ledger)
+            self._write(request.registry, document_text(entry))
+            left = ", ".join(to_be_stated(entry))
+            if left:
+                say(request, f"Left to be stated in {request.registry}, by --about: {left}")
 
     @property
     def _unit(self) -> str:

@@ -65,8 +65,9 @@ the signature is valid (--key), and the file is the one whose SHA-256 the certif
 names one. Only a valid signature makes that safe; without one, a stranger can have written both.
 """
 SCHEMA = """\
-Prints a schema (JSON) to be filled in: numbers need public bounds, texts the list of their
-categories. Names and types are looked at, and no value.
+Prints a schema (JSON) to be filled in: public bounds of numbers, and lists of categories of texts.
+What is left as it was drafted is learned by a part of epsilon. Names and types are looked at, and
+no value.
 """
 KEYGEN = "Makes an Ed25519 key pair. Nothing is overwritten; only you can read the private key."
 LEDGER = "Prints totals, budget and entries of a privacy ledger."
@@ -223,6 +224,8 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     part("--delta", default=1e-6, help="probability of failure (default 1e-6)")
     favourable = "the favourable outcome; needed where the target has two values"
     add("--positive", metavar="VALUE", help=favourable)
+    number = "the target is a number between these, such as --numeric 0 100; never guessed"
+    add("--numeric", nargs=2, type=float, metavar=("LOW", "HIGH"), help=number)
     unread = "a column that is not looked at, such as a number of the customer; again for more"
     column("--drop", action="append", default=[], help=unread)
     kept = "a feature although its name is that of an identifier; again for more"

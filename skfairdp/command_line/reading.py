@@ -45,7 +45,8 @@ def read_rows(
         raise
     except Exception as error:  # whatever the reader makes of the file; its message may quote a row
         kind = type(error).__name__
-        raise CommandError(f"{path} could not be read as a table: {kind}.") from None
+        fields = " Does every line have as many fields as the first?" * (kind == "ParserError")
+        raise CommandError(f"{path} could not be read as a table: {kind}.{fields}") from None
     if len(rows) == 0:
         raise CommandError(f"{path} has no rows.")
     # Where there is no header, these names are a person's data: they are not shown.

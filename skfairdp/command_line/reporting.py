@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from skfairdp import PrivacyLedger
-from skfairdp.command_line.accounts import default_note, ledger_of, who
+from skfairdp.certificate.registry import ABOUT
+from skfairdp.command_line.accounts import default_note, ledger_of, remember, who
 from skfairdp.command_line.checking import private_key
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, say
@@ -37,10 +38,13 @@ def report(arguments: argparse.Namespace) -> int:
         check_outputs(request.outputs, request.inputs)
     declared = None if request.schema is None else schema_from(read_document(request.schema))
     about = {} if request.about is None else read_document(request.about)
+    if not isinstance(about, dict) or set(about) - set(ABOUT):
+        raise CommandError(f"--about must be an object with some of: {', '.join(ABOUT)}.")
     rows = _rows(request)
     people = people_of(rows, request, declared)
     persons = people.persons
-    if not request.mechanism_is_named and persons.count * request.epsilon < ENOUGH_FOR_TABLES:
+    usual = not request.mechanism_is_named and request.numeric is None
+    if usual and persons.count * request.epsilon < ENOUGH_FOR_TABLES:
         request = request.by("rates")
     ledger = ledger_of(request, rows)
     noise = NoiseSource()
@@ -53,7 +57,7 @@ def report(arguments: argparse.Namespace) -> int:
     _check_parts(people, held)
     _agree(outlook, ledger)
     if ledger is not None:
-        ledger.recognise(who(request, rows))
+        remember(ledger, who(request, rows))
     del rows
     # Brings torch: seconds that a wrong option or column need not cost.
     from skfairdp.command_line.filing import ChargedReport

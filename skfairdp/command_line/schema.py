@@ -18,6 +18,8 @@ EXAMPLE = (
     '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '
     '"purpose": {"categories": ["car", "home"]}, "id": {"drop": true}}}'
 )
+# Of a column of numbers, and of one of texts.
+_DRAFTS: tuple[dict[str, Any], ...] = ({"bounds": [None, None]}, {"categories": []})
 LARGEST = 1e300  # of a bound: differences of two such are finite
 
 
@@ -32,7 +34,7 @@ def stated(schema: Schema, key: str) -> dict[str, Any]:
 
 def draft(arguments: argparse.Namespace) -> int:
     """Print the missing declarations of each column."""
-    rows = read_rows(arguments.data)
+    rows = read_rows(arguments.data, header=arguments.header)
     columns = {name: _drafted(name, rows.dtypes[name]) for name in rows.columns}
     print(json.dumps({"columns": columns}, indent=2, ensure_ascii=False))
     return 0
@@ -43,7 +45,7 @@ def _drafted(name: str, dtype: Any) -> dict[str, Any]:
         return {"drop": True}
     if pd.api.types.is_bool_dtype(dtype):
         return {"categories": [False, True]}
-    return {"bounds": [None, None]} if pd.api.types.is_numeric_dtype(dtype) else {"categories": []}
+    return dict(_DRAFTS[not pd.api.types.is_numeric_dtype(dtype)])
 
 
 def schema_from(document: Any) -> Schema:
@@ -51,6 +53,8 @@ def schema_from(document: Any) -> Schema:
     columns = document.get("columns") if isinstance(document, dict) else None
     if not isinstance(columns, dict) or not columns or set(document) != {"columns"}:
         raise CommandError(f"A schema is an object of columns, like {EXAMPLE}.")
+    # What was drafted and not filled in declares nothing.
+    columns = {name: facts for name, facts in columns.items() if facts not in _DRAFTS}
     for name, facts in columns.items():
         _check_facts(name, facts)
     made: dict[str, Callable[[Any], Any]] = {"fill": float, "categories": tuple}

@@ -81,11 +81,16 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
         if pd.api.types.is_float_dtype(column) and (column == column.round()).all():
             rows[name] = column.astype(np.int64)
     (y, outcomes, favourable), groups, (X, kept_schema) = all_of(
-        partial(_outcome, rows[target], request.positive),
+        partial(_number_targets, rows[target])
+        if request.numeric is not None
+        else partial(_outcome, rows[target], request.positive),
         partial(checked_groups, rows, sensitive, whose),
         partial(_what_is_learned_from, rows, without, schema, request),
     )
-    if len(outcomes) > 2:
+    if request.numeric is not None:
+        low, high = request.numeric
+        coding = f"The target is the number {target}, declared to be between {low:g} and {high:g}"
+    elif len(outcomes) > 2:
         _refuse_options_of_two(request)
         listed = ", ".join(map(str, outcomes))
         named = "" if favourable is None else f"; the favourable one is {favourable}"
@@ -115,15 +120,17 @@ def _what_is_learned_from(
         if looks_like_an_identifier(name) and name not in {*request.keep, *request.features}
     ]
     if alike and not request.bounds_are_public:
+        index = all(name.strip("'").startswith("Unnamed") for name in alike)  # that pandas wrote
         persons = (
             "If a person has several rows, name the column that says whose row it is, so that "
             f"epsilon protects persons: --person-ids {alike[0]}. "
         )
+        drops = " ".join(f"--drop {name}" for name in alike)
         raise CommandError(
             "Columns have names of identifiers, which only name people. "
-            f"{'' if request.person_ids else persons}If every row is another person, leave them "
-            f"out: {' '.join(f'--drop {n}' for n in alike)}. If one is no identifier, such as the "
-            f"number of phones in a house, say so: --keep {alike[0]}."
+            f"{'' if request.person_ids or index else persons}"
+            f"If every row is another person, leave them out: {drops}. If one is no identifier, "
+            f"such as the number of phones in a house, say so: --keep {alike[0]}."
         )
     if request.bounds_are_public:
         declared = public_schema(rows, declared, without)
@@ -141,8 +148,8 @@ def _what_is_learned_from(
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
     missing = [name for name in names if name not in rows.columns]
     if missing:
-        spelt = {str(name).lower(): str(name) for name in rows.columns}
-        near = get_close_matches(missing[0].lower(), spelt, n=1)
+        spelt = {str(name).lower().strip("'` "): str(name) for name in rows.columns}
+        near = get_close_matches(missing[0].lower().strip(), spelt, n=1)
         meant = f" Is {spelt[near[0]]!r} meant?" if near else ""
         raise CommandError(
             f"{option} names {', '.join(map(repr, missing))}, which is not a column of the table. "
@@ -195,7 +202,8 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
         raise CommandError(
             f"Name the favourable outcome of the target {name!r}: {choices}. The certificate "
             "compares how often each group gets it. A larger number is not always better for a "
-            "person: 1 may stand for a default or a refusal."
+            "person: 1 may stand for a default, a failure, a churn or a relapse, and codes 1 and 2 "
+            "for yes and no."
         )
     chosen = [value for value in outcomes if str(value) == positive]
     if positive is not None and not chosen:
@@ -205,6 +213,19 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
         )
     places = pd.Categorical(column, categories=list(outcomes)).codes
     return np.array(outcomes)[places], outcomes, chosen[0] if chosen else None
+
+
+def _number_targets(column: pd.Series) -> tuple[np.ndarray, tuple[Any, ...], Any]:
+    """Targets that are numbers; there are no outcomes, and none is favourable."""
+    found = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    if not np.isfinite(found).all():
+        raise CommandError(
+            f"The target {column.name!r} is missing, or no number, in some rows. Leave blank ones "
+            "out by --skip-blank; without --numeric the target may be a text."
+        )
+    if len(found) and float(found.min()) == float(found.max()):
+        raise CommandError(f"The target {column.name!r} has one value in all rows.")
+    return found, (), None
 
 
 def _features(rows: pd.DataFrame, schema: Schema, learned: Sequence[str]) -> pd.DataFrame:

@@ -268,14 +268,15 @@ class BatchSums:
         return torch.from_numpy(values).to(self._rows.X.device)
 
     def _noisy(self, total: Tensor, std: float) -> Tensor:
-        """Add the noise, in float64: the only way that a sum of private rows leaves."""
-        return self.processes.released(total, lambda whole: self._with_noise(whole, std))
+        """Add the noise, in float64: the only way that a sum of private rows leaves.
+
+        Where several processes train, it is added once, to the sum over the rows of all.
+        """
+        whole = self.processes.add_up(total)
+        noisy = self._with_noise(whole, std) if self.processes.leads else whole
+        return self.processes.hand_on(noisy, total.device)
 
     def _with_noise(self, total: Tensor, std: float) -> Tensor:
-        if std == 0.0:
-            return total.clone()
-        if self.meter.plan.exact_noise:
-            released = self._noise.on_grid(total.cpu().numpy(), std)
-            return torch.from_numpy(released).to(total.device)
-        noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
-        return noise.to(total.device).add_(total)
+        exact = self.meter.plan.exact_noise
+        released = self._noise.noisy(total.cpu().numpy(), std, exact=exact)
+        return torch.from_numpy(released).to(total.device)

@@ -7,6 +7,7 @@ the normaliser of a class-weighted mean (a sum over the secret batch), play no p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -204,6 +205,30 @@ class NegativeLogLikelihoodObjective(Objective):
     @staticmethod
     def _logits(output: torch.Tensor) -> torch.Tensor:
         return torch.log(output + torch.finfo(output.dtype).eps)
+
+
+class WeightedObjective(Objective):
+    """Losses of another objective, each times the weight of the record's class.
+
+    `weights`: of the classes by code, in (0, 1].
+    """
+
+    def __init__(self, base: Objective, weights: Sequence[float]) -> None:
+        self._base, self._weights = base, torch.tensor(weights)
+
+    def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
+        losses = self._base(output, *targets)
+        return losses * self._of(targets[0], losses)
+
+    def gradient(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor | None:
+        gradient = self._base.gradient(output, *targets)
+        if gradient is None:
+            return None
+        weights = self._of(targets[0], gradient)
+        return gradient.mul_(weights.view(-1, *[1] * (gradient.dim() - 1)))
+
+    def _of(self, labels: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        return self._weights.to(like)[labels.long()]
 
 
 @dataclass(eq=False)

@@ -102,28 +102,30 @@ class Processes:
             self._call(distributed.all_reduce, numbers)
         return numbers
 
-    def released(
-        self,
-        part: Tensor,
-        finish: Callable[[Tensor], Tensor],
-        shape: tuple[int, ...] | None = None,
-    ) -> Tensor:
-        """Add up the parts of a private sum, finish it where it is whole, and hand that on.
+    def add_up(self, part: Tensor) -> Tensor:
+        """Add up the parts of a private sum, float64 or whole numbers, at the first process.
 
-        `part`: this process's; float64 or whole numbers. `finish`: bounds the sum, where it has to,
-        and adds the noise; runs in the first process alone. `shape`: of what it returns; None:
-        that of the part. Result: float64 unless `finish` returns whole numbers for whole numbers.
+        In the others the result has the form of the sum, and means nothing.
         """
         if self.size == 1:
-            return finish(part)
+            return part
         whole = part.detach().cpu().clone()
         self._call(distributed.reduce, whole, dst=0)
-        out = finish(whole).contiguous() if self.leads else whole.new_empty(shape or whole.shape)
+        return whole
+
+    def hand_on(self, released: Tensor, device: torch.device | None = None) -> Tensor:
+        """Hand on what the first process releases, its noise included.
+
+        `released`: in the others, any tensor of the same form. `device`: where it is wanted.
+        """
+        if self.size == 1:
+            return released
+        out = released.contiguous()
         self._call(distributed.broadcast, out, src=0)
         self._released += 1
         if self._watched is not None and self._released % self._watched[1] == 0:
             self.compare()
-        return out.to(part.device)
+        return out.to(device or out.device)
 
     def _meet(self) -> None:
         """Wait for all processes: the first to leave an exchange must not close it."""

@@ -19,7 +19,14 @@ from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm, within_norm
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import GRID_FAILURE, LEAST_MULTIPLIER, CountRelease, Plan, Segment
+from skfairdp.privacy.plan import (
+    GRID_FAILURE,
+    LEAST_MULTIPLIER,
+    Block,
+    CountRelease,
+    Plan,
+    Segment,
+)
 from skfairdp.privacy.relations import NEIGHBOURS
 
 __all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic"]
@@ -213,22 +220,34 @@ class NoisyRelease(BatchSums):
         )
         sums = sums.reshape(n_heads, n_cells, -1)
 
-        def finish(sums: Tensor) -> Tensor:
-            cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
-            limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / n_heads
-            head_sums = sums[:, :, head]
-            norms = head_sums.norm(dim=2)
-            shrink = torch.where(norms > limits, limits / norms.clamp_min(1e-300), 1.0)
-            weighted = (head_sums * shrink[:, :, None] * cell_weights[None, :, None]).sum(dim=1)
-            vector = (sums.sum(dim=0) * cell_weights[:, None]).sum(dim=0)
-            vector = self._with_noise(vector, block.noise_std)
-            vector[head] = 0.0  # the step is charged once: the head's part leaves below alone
-            heads = self._with_noise(weighted * head_scale, block.noise_std * head_scale)
-            return torch.cat([vector, heads.flatten()])
-
         p, p_head = sums.shape[2], head.stop - head.start
-        released = self.processes.released(sums, finish, (p + n_heads * p_head,))
+        whole = self.processes.add_up(sums)
+        released = whole.new_empty(p + n_heads * p_head)
+        if self.processes.leads:
+            released = self._noisy_heads(whole, block, head, radii, head_scale)
+        released = self.processes.hand_on(released, sums.device)
         return HeadSums(vector=released[:p], heads=released[p:].reshape(n_heads, p_head))
+
+    def _noisy_heads(
+        self,
+        sums: Tensor,
+        block: Block,
+        head: slice,
+        radii: tuple[float, ...],
+        head_scale: float,
+    ) -> Tensor:
+        """Project the head's part of each cell's sums, shape (n_heads, n_cells, p); add noise."""
+        cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
+        limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / len(sums)
+        head_sums = sums[:, :, head]
+        norms = head_sums.norm(dim=2)
+        shrink = torch.where(norms > limits, limits / norms.clamp_min(1e-300), 1.0)
+        weighted = (head_sums * shrink[:, :, None] * cell_weights[None, :, None]).sum(dim=1)
+        vector = (sums.sum(dim=0) * cell_weights[:, None]).sum(dim=0)
+        vector = self._with_noise(vector, block.noise_std)
+        vector[head] = 0.0  # the step is charged once: the head's part leaves below alone
+        heads = self._with_noise(weighted * head_scale, block.noise_std * head_scale)
+        return torch.cat([vector, heads.flatten()])
 
     def counts(
         self, release: CountRelease, assign: Callable[[Rows], np.ndarray], n_counts: int
@@ -243,13 +262,11 @@ class NoisyRelease(BatchSums):
         """
         self.meter.draw(release)
         exact = self._counted(lambda rows: (assign(rows), np.ones(len(rows.codes))), n_counts)
-
-        def finish(exact: Tensor) -> Tensor:
-            if np.isinf(release.epsilon):
-                return exact
-            return exact + torch.from_numpy(self._noise.discrete_laplace(release.epsilon, n_counts))
-
-        return self.processes.released(torch.from_numpy(exact), finish).numpy()
+        whole = self.processes.add_up(torch.from_numpy(exact))
+        if self.processes.leads and not np.isinf(release.epsilon):
+            noise = self._noise.discrete_laplace(release.epsilon, n_counts)
+            whole = whole + torch.from_numpy(noise)
+        return self.processes.hand_on(whole).numpy()
 
     def prefix_sums(
         self,
@@ -294,10 +311,9 @@ class NoisyRelease(BatchSums):
             return np.where(belongs if entries.ndim == 1 else belongs[:, None], entries, -1), signs
 
         table = PrefixSums(shape[-1], block.noise_std)
-
-        def finish(whole: Tensor) -> Tensor:
-            counts = whole.numpy().astype(np.int64)
-            return torch.from_numpy(table.release(counts, self._noise))
-
         counts = self._counted(of_cells, math.prod(shape)).astype(np.float64).reshape(shape)
-        return self.processes.released(torch.from_numpy(counts), finish).numpy(), table.stds
+        whole = self.processes.add_up(torch.from_numpy(counts))
+        if self.processes.leads:
+            exact = whole.numpy().astype(np.int64)
+            whole = torch.from_numpy(table.release(exact, self._noise))
+        return self.processes.hand_on(whole).numpy(), table.stds

@@ -179,7 +179,7 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         plan = self._plan(sizes, multiplier)
         if self._free:  # the tables of a run without noise have none either
             plan = replace(plan, counts=tuple(replace(t, epsilon=math.inf) for t in plan.counts))
-        sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
+        sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", True))
         return multiplier, plan
 
     def _guarantee(
@@ -189,7 +189,7 @@ class BudgetedPredictor(Planned, PrivatePredictor):
             return None
         unit, also = facts.unit, self._also_assumed()
         named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
-        said = noise_text(noise, exact=plan.exact_noise)
+        said = noise_text(noise, exact=plan.exact_noise, laplace=bool(plan.sums))
         if noise.reproducible:
             relation = plan.adjacency if unit == ATTRIBUTE else "zero-out"
             stated = PrivacyGuarantee.void(seed_known(), adjacency=relation, protects=unit)

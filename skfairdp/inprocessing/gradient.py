@@ -87,7 +87,7 @@ class GradientPredictor(BudgetedPredictor):
     max_epochs: int = 20
     learning_rate_schedule: Any = "linear"
     max_rows_per_person: int = 8
-    exact_noise: bool = False
+    exact_noise: bool = True
     progress: bool | None = None
     distributed: str | None = "auto"
 
@@ -199,7 +199,8 @@ class GradientPredictor(BudgetedPredictor):
             del read  # labels and groups are as large as what was made of them
             charge(training.stated)  # before a row reaches the engine
             self._trained(training)
-        return Receipt(replace(quote, privacy=training.stated), named)
+        stated = training.stated and training.stated.assuming(training.arithmetic)
+        return Receipt(replace(quote, privacy=stated), named)
 
     def _read(self, given: Given, processes: Processes, charge: Charge) -> ReadRows:
         """Check and encode rows, labels, groups and persons; agree on them with other processes."""
@@ -290,14 +291,16 @@ class GradientPredictor(BudgetedPredictor):
         clipper = make_clipper(module, prepared.flat, objective)
         n = read.facts.n
         beside = self._rows_beside(n)
-        seen = [rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)]
+        seen = rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
         rates = [r * f for r, f in zip(rates, factors, strict=True)]
+        stated = quote.privacy
         if processes.size > 1:
             processes.agree(bind_each({"plan": repr(plan), "state": ready.released}))
-            seen.append(watched(processes, rows, prepared.flat.vector, epoch))
+            also = watched(processes, rows, prepared.flat.vector, epoch)
+            stated = stated and stated.assuming(also)
         return Training(
             plan=plan,
             ready=ready,
@@ -309,7 +312,8 @@ class GradientPredictor(BudgetedPredictor):
             draws=draws,
             learning_rates=rates,
             steps_per_epoch=epoch,
-            stated=quote.privacy and quote.privacy.assuming(*seen),
+            stated=stated,
+            arithmetic=seen,
             processes=processes,
         )
 

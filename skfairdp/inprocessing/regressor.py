@@ -126,7 +126,7 @@ class GradientRegressor(GradientPredictor, PrivateRegressor):
         self.outside_ = None
         if self.outside_epsilon is not None:
             self.outside_ = count_outside(run.release, tables.pop(0), objective.bounds)
-        super()._train(run)
+        self._descend(run)
 
     def _keep(self, classes: np.ndarray | None, run: Run) -> None:
         from skfairdp.engine.objectives import NumberObjective

@@ -75,7 +75,8 @@ class Training:
     draws: AbstractContextManager[Any]
     learning_rates: list[float]
     steps_per_epoch: int
-    stated: PrivacyGuarantee | None
+    stated: PrivacyGuarantee | None  # What is charged
+    arithmetic: str  # What keeps that of a record its own, on this processor: an assumption
     processes: Processes
 
 

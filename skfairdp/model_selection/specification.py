@@ -143,6 +143,7 @@ def specify(
     if parts.groups is None or len(parts.groups) < 2:
         raise ValueError("A gap needs two groups: sensitive_features holds one.")
     plans = [planner(estimator, points[n], delta, parts.training) for n in sorted(set(firsts))]
+    exact = all(plan(1.0).exact_noise for plan in plans)
     price = float(epsilon) / len(points)  # of a table: pure, and they add up
     figures = {"fits": len(plans), "n": len(points), "epsilon": significant_up(price, 4)}
     drawn = assumptions.HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))
@@ -150,7 +151,7 @@ def specify(
         assumptions.ALL_COMPOSE.format(**figures),
         f"{drawn}, so the larger of the two costs holds for every record",
         assumptions.SETS_PUBLIC,
-        f"{noise_text(source)} (counts get noise in integers)",
+        f"{noise_text(source, exact=exact)} (counts get noise in integers)",
         assumptions.TIME_OF_MANY,
         assumptions.starts("specify"),
     )

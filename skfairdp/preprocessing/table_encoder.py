@@ -282,7 +282,7 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
             budget=self.epsilon,
             assumptions=(
                 COLUMNS,
-                noise_text(noise, exact=True),
+                noise_text(noise),
                 *one_row_each(persons=unit == "person"),
                 COUNTED_CELLS,
                 CELLS,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from skfairdp.documentation import completed_by
 from skfairdp.parameters import CHANCE, COUNT, POSITIVE, PRICE, Number
-from skfairdp.privacy.relations import ADJACENCIES, check_name
+from skfairdp.privacy.relations import ADJACENCIES, NEIGHBOURS, check_name
 
 # Limits with exact noise: numbers that a step releases, and the smallest noise multiplier.
 MOST_NUMBERS, LEAST_MULTIPLIER = 2**24, 0.25
@@ -213,15 +213,18 @@ class LaplaceSum:
     scale : float
         Scale b of the noise, in the units of the weighted sum: its density is
         ``exp(-abs(z) / b) / (2 b)``. 0 means no noise (``epsilon=inf``).
+    numbers : int, default=2**18
+        How many coordinates the sum of a cell has, at most: exact noise rounds each to a grid.
     """
 
     name: str
     max_norm: float
     weights: tuple[float, ...]
     scale: float
+    numbers: int = 2**18
 
     def __post_init__(self) -> None:
-        _check(self, max_norm=POSITIVE, weights=[_NUMBER], scale=_NUMBER)
+        _check(self, max_norm=POSITIVE, weights=[_NUMBER], scale=_NUMBER, numbers=_COUNT)
 
     @completed_by(Block.multiplier)
     def epsilon(self, cell: int) -> float:
@@ -309,8 +312,31 @@ class Plan:
         if not self.exact_noise or math.isinf(multiplier):
             return multiplier
         # Of n blocks, the inverse multipliers add up to at most sqrt(n) times their norm.
-        lowered = multiplier * math.sqrt(len(segment.blocks)) * GRID_MARGIN
+        moved = math.sqrt(len(segment.blocks)) * GRID_MARGIN
+        if NEIGHBOURS[self.adjacency].two_cells:  # whose sums may be rounded as one
+            moved *= math.sqrt(2.0)
+        lowered = multiplier * moved
         return float(multiplier / (1.0 + lowered))
+
+    def charged_epsilon(self, released: LaplaceSum, cell: int) -> float:
+        """Pure epsilon that a sum is charged with for a record of a cell.
+
+        Parameters
+        ----------
+        released : LaplaceSum
+            One of the plan's.
+        cell : int
+            Position of the cell in `cells`.
+
+        Returns
+        -------
+        float
+            The sum's, raised for the rounding to a grid where noise is exact: two data sets may
+            be rounded apart by up to two steps in each number.
+        """
+        epsilon = released.epsilon(cell)
+        rounding = 2.0 * released.numbers * 2.0**-32 if self.exact_noise else 0.0
+        return epsilon + rounding if 0.0 < epsilon < math.inf else epsilon
 
     def check_exact_noise(self, n_parameters: int) -> None:
         """Refuse a net, or noise, for which the margins of exact noise are not proved.
@@ -337,11 +363,13 @@ class Plan:
                 "exact_noise=False."
             )
         blocks = [block for segment in self.segments for block in segment.blocks]
-        least = min(block.multiplier(cell) for block in blocks for cell in range(len(self.cells)))
+        of_cells = (block.multiplier(cell) for block in blocks for cell in range(len(self.cells)))
+        least = min(of_cells, default=math.inf)
         if least < LEAST_MULTIPLIER:
             raise ValueError(
-                f"exact_noise=True is proved for noise multipliers from {LEAST_MULTIPLIER}; got "
-                f"{least!r}. Use more noise (a smaller 'epsilon'), or exact_noise=False."
+                f"Exact noise is proved for noise multipliers from {LEAST_MULTIPLIER}; got "
+                f"{least!r}. Use more noise (a smaller 'epsilon'), or exact_noise=False where the "
+                "estimator has it."
             )
 
     @completed_by(charged_multiplier)

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -41,6 +42,10 @@ PASSING_ON = (
 )
 
 
+# Attributes that the fit of a fixed threshold around a frozen estimator leaves.
+_LEFT_BY_THRESHOLD = frozenset({"estimator_", "feature_names_in_", "n_features_in_"})
+
+
 @dataclass(frozen=True, eq=False)
 class ContainerChoice:
     """Choice of a container that may depend on training rows or keep them."""
@@ -52,6 +57,27 @@ class ContainerChoice:
 def is_transparent(wrapper: object) -> bool:
     """Whether a Pipeline or search predicts as its class in the library, by no other methods."""
     return library_name(type(wrapper)) is not None and not shadows(wrapper)
+
+
+def post_processed(final: Any) -> str | None:
+    """Name the fitted attribute with the model whose answers an estimator changes, or None.
+
+    A threshold that was set by hand, around a frozen estimator of this package, learns nothing
+    of the rows of its fit. One around an estimator that it fits is a model of its own.
+    """
+    if type(final) is not FixedThresholdClassifier or not is_transparent(final):
+        return answers_of(final)._post_processes
+    if replaced_methods(FixedThresholdClassifier):
+        return None
+    inner, left = final.estimator_, set(vars(final)) - set(final.get_params(deep=False))
+    frozen = type(inner) is FrozenEstimator and not shadows(inner)
+    known = left <= _LEFT_BY_THRESHOLD and is_private(inner.estimator) if frozen else False
+    return "estimator_" if known else None
+
+
+def is_private(model: Any) -> bool:
+    """Whether a fitted estimator, or the last step of a Pipeline, states its privacy cost."""
+    return charges_privacy(unwrap(model).trained.final)
 
 
 def charges_privacy(step: object) -> bool:
@@ -184,7 +210,7 @@ class Deployed:
         parts = [*(stage for _, stage in self.stages if not isinstance(stage, str)), self.final]
         names = [type(part).__name__ for part in parts]
         if self._post_processes:
-            names.insert(-1, unwrap(getattr(self.final, self.final._post_processes)).name)
+            names.insert(-1, self._inner.name)
         return " → ".join(names)
 
     def leaves(self) -> tuple[tuple[str, Any], ...]:
@@ -253,16 +279,16 @@ class Deployed:
         for search in self.searches:
             if charges_privacy(search):
                 yield "The ", search
-        if charges_privacy(self.final) or self._post_processes:
+        if charges_privacy(self.final) or answers_of(self.final)._post_processes:
             yield "The ", self.final
         if self._post_processes:
-            yield from unwrap(getattr(self.final, self.final._post_processes))._ours()
+            yield from self._inner._ours()
 
     @property
     def group_aware(self) -> bool:
         """Whether predictions need the groups of the rows."""
         # A post-processor of skfairdp that was fitted without groups predicts without them.
-        blind = self._post_processes and self.final.groups_ is None
+        blind = answers_of(self.final)._post_processes and self.final.groups_ is None
         return takes_groups(self.final, "predict") and not blind
 
     @property
@@ -275,7 +301,7 @@ class Deployed:
         """The parts that may have seen training rows: without post-processing at the end."""
         if not self._post_processes:
             return self
-        inner = unwrap(getattr(self.final, self.final._post_processes)).trained
+        inner = self._inner.trained
         stages, searches = (*self.stages, *inner.stages), (*self.searches, *inner.searches)
         pipelines = (*self.pipelines, *inner.pipelines)
         return Deployed(inner.model, inner.final, stages, searches, pipelines)
@@ -288,7 +314,14 @@ class Deployed:
 
     @property
     def _post_processes(self) -> bool:
-        return answers_of(self.final)._post_processes is not None
+        return post_processed(self.final) is not None
+
+    @property
+    def _inner(self) -> Deployed:
+        """The model whose answers the last estimator changes."""
+        name = post_processed(self.final)
+        assert name is not None
+        return unwrap(getattr(self.final, name))
 
     def predict(self, X: Any, sensitive_features: Any) -> Any:
         """Predict as deployed; groups go only to a model that asks for them."""

@@ -37,7 +37,8 @@ def training_plan(encoder: Any, sizes: Sizes) -> Plan:
 
     def plan(noise_multiplier: float) -> Plan:
         gradient = ("gradient", clip, noise_multiplier * clip)
-        return sizes.plan(sizes.batches(resolved_epochs(encoder), size, gradient), delta=delta)
+        steps = sizes.batches(resolved_epochs(encoder), size, gradient)
+        return sizes.plan(steps, delta=delta, exact_noise=True)
 
     return plan(noise_multiplier_for(float(encoder.training_epsilon), delta, plan))
 

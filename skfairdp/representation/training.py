@@ -215,7 +215,7 @@ def fit_networks(
         records = Rows(as_tensor(rows, loss), (), np.where(known, 0, -1), persons)
         seen = rehearse(loss, clipper, records.X, (), plan, persons)
         quote = replace(quote, privacy=quote.privacy and quote.privacy.assuming(seen))
-    charge(quote.privacy)  # before a row reaches a network
+    charge(quote.charge)  # before a row reaches a network
     size = 1 if plan else plain_batch_size(encoder.batch_size, int(known.sum()))
     steps = plan.steps if plan else epochs * -(-int(known.sum()) // size)
     with draws, closing(Progress(steps, encoder.progress, name)) as bar:

@@ -1,8 +1,8 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
-Names of benchmarks (steps, default, constrained, path, groups, persons, cnn, epochs, fits, many,
-calibration, search, teachers, gating, draws, mechanisms, representations, tables, sparse) as
-arguments run only those.
+Names of benchmarks (steps, default, constrained, path, groups, persons, cnn, epochs, fits, whole,
+frontier, many, calibration, search, teachers, gating, draws, mechanisms, representations, tables,
+sparse, reports) as arguments run only those.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from tests.benchmarks import (
     constrained,
     draws,
     fits,
+    frontier,
     gating,
     mechanisms,
+    reports,
     representations,
     steps,
     tables,
@@ -42,6 +44,8 @@ def main(names: list[str]) -> int:
         "cnn": steps.benchmark_cnn,
         "epochs": lambda: fits.benchmark_epochs(X, y),
         "fits": lambda: fits.benchmark_fits(X, y, groups),
+        "whole": lambda: fits.benchmark_whole(X, y),
+        "frontier": frontier.benchmark_frontier,
         "many": lambda: fits.benchmark_many(X, y),
         "calibration": fits.benchmark_calibration,
         "search": lambda: fits.benchmark_search(X, y),
@@ -52,6 +56,7 @@ def main(names: list[str]) -> int:
         "representations": lambda: representations.benchmark_representations(X, y, groups),
         "tables": tables.benchmark_tables,
         "sparse": tables.benchmark_sparse,
+        "reports": reports.benchmark_reports,
     }
     unknown = set(names) - set(benchmarks)
     if unknown:

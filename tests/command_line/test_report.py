@@ -463,7 +463,6 @@ def test_tables_that_cannot_be_used_are_refused(folder, capsys, rows, message) -
         ({"columns": {"a": {"bounds": [0, "x"]}}}, "must be two numbers"),
         ({"columns": {"a": {"bounds": [0, 1], "fill": "x"}}}, "'fill' of the column 'a'"),
         ({"columns": {"a": {"bounds": [0, 1], "log": 1}}}, "'log' of the column 'a'"),
-        ({"columns": {"a": {"categories": []}}}, "must be a list of values"),
         ({"columns": {"a": {"categories": "xy"}}}, "must be a list of values"),
         ({"columns": {"a": {"categories": [["x"]]}}}, "must be a list of values"),
         ({"columns": {"a": {"categories": [{"x": 1}]}}}, "must be a list of values"),

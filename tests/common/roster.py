@@ -24,6 +24,7 @@ from skfairdp import (
     FairDPClassifier,
     FairPATEClassifier,
     FairPathClassifier,
+    FairPathRegressor,
     FunctionalMechanismClassifier,
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
@@ -43,6 +44,7 @@ from tests.common.halves import (
     HalfPublicFairPATE,
     HalfPublicPATE,
     HalfPublicSFPATE,
+    QuietFairNumbers,
     QuietFairPath,
 )
 
@@ -217,6 +219,13 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
         {
             "DP-SGD, numbers": DPSGDOfLabels(target_bounds=(-1.0, 2.0), **FAST),
             "DP-SGD, bounds bought": DPSGDOfLabels(**FAST),
+        },
+    ),
+    FairPathRegressor: (
+        "numbers",
+        {
+            "fair numbers": QuietFairNumbers(target_bounds=(-1.0, 2.0), **FAST),
+            "fair means, bounds bought": QuietFairNumbers(notion="mean_gap", **FAST),
         },
     ),
     DPAdditiveRegressor: (

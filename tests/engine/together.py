@@ -177,7 +177,7 @@ def refusals():
 
 def death():
     """Message of the first process when the other one dies in a step, or fails."""
-    calls, released = [], Processes.released
+    calls, add_up = [], Processes.add_up
 
     def dying(self, *arguments):
         calls.append(1)
@@ -185,9 +185,9 @@ def death():
             if TASK == "kill":
                 os._exit(9)
             raise KeyError("something of its own")
-        return released(self, *arguments)
+        return add_up(self, *arguments)
 
-    Processes.released = dying
+    Processes.add_up = dying
     found = failure(skfairdp.DPSGDClassifier(ledger=LEDGER, **ALL))
     return [found, len(skfairdp.PrivacyLedger(LEDGER).entries())]
 

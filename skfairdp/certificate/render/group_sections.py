@@ -9,6 +9,7 @@ import numpy as np
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates, impact_ratios
+from skfairdp.certificate.outcomes import OutcomeRate
 from skfairdp.certificate.render.elements import Element, Picture, Section, Table
 from skfairdp.certificate.render.plot import (
     draw_bounds,
@@ -37,6 +38,10 @@ _RATIOS = (
 _CELLS = (
     "Quantiles and picture are of counts in cells of neighbouring predictions, from which the "
     "bound can be computed again."
+)
+_TOGETHER = (
+    "The intervals hold all together with 95 % confidence. They say what happens to people with "
+    "the labels that were recorded; the labels may be biased themselves."
 )
 _NOISY = (
     "The counts carry noise that protects the held-out rows; intervals and bound allow for it. "
@@ -146,6 +151,40 @@ def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
     )
     table = _by_group("Selection rate over the highest one", ("Ratio", "95 % interval"), rows)
     return Section("Impact ratios", (table, _RATIOS), extra=True)
+
+
+def harmed_section(claims: Claims) -> Section:
+    """Say who gets what, and how often decisions are wrong, by group."""
+    counted = claims.outcomes
+    if counted is None:
+        return Section("Who is affected", ())
+    rates = counted.rates
+    groups = tuple(dict.fromkeys(each.group for each in rates))
+    rows = tuple(
+        (
+            name,
+            *(
+                f"{share_text(each.rate)} ({_interval_text(each.low, each.high)})"
+                for each in rates
+                if each.measure == name
+            ),
+        )
+        for name in dict.fromkeys(each.measure for each in rates)
+    )
+    table = Table("Shares of each group", rows, ("Somebody", *groups), numbers_from=1)
+    return Section("Who is affected", (tuple(_apart(rates)), table, _TOGETHER), extra=True)
+
+
+def _apart(rates: tuple[OutcomeRate, ...]) -> Iterator[str]:
+    """Name the groups that fare worst where intervals show it, and say where they don't."""
+    for name in dict.fromkeys(each.measure for each in rates):
+        known = [e for e in rates if e.measure == name and e.rate is not None]
+        lower = [e for e in known if any(e.high < other.low for other in known)]
+        if lower:
+            first = ", ".join(e.group for e in lower)
+            yield f"{first}: lower than another group beyond chance and noise, in “{name}”."
+    if not any(True for e in rates for o in rates if e.measure == o.measure and e.high < o.low):
+        yield "No group fares worse than another beyond what chance and noise explain."
 
 
 def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:

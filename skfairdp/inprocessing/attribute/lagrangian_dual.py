@@ -135,7 +135,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     # An attribute's guarantee stands on neither.
     dataset_size = fixed(None)
-    exact_noise = fixed(False)
     max_rows_per_person = fixed(1)
     _takes_persons = False
     _needs_groups = "rates are compared between groups, and the group is what is protected"
@@ -195,7 +194,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             table = (TABLE, bound, of_table * math.sqrt(n / batch))
             of_epoch = segment(steps // int(self.max_epochs), batch, gradient)
             noisy = [segment(1, n, table), of_epoch] * int(self.max_epochs)
-        return sizes.plan(first, *noisy, delta=self.delta)
+        return sizes.plan(first, *noisy, delta=self.delta, exact_noise=self.exact_noise)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         from skfairdp.inprocessing.rates.objective import LossOrRates

@@ -30,6 +30,7 @@ from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.parameters import Number
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.plan import Plan
+from skfairdp.trained_rows import remember_those_of
 
 # Scores of rows that were asked for, while points of one path are certified together.
 _Known = dict[tuple[Any, ...], list[tuple[np.ndarray, np.ndarray]]]
@@ -98,7 +99,7 @@ class PathClassifier(GradientClassifier):
             reached = f"a tolerance of {figure}" if kept < 1.0 else "no tolerance below 1"
             warn_user(
                 f"The path does not keep to 'tolerance' = {self.tolerance:g}: where it starts, the "
-                f"gap is estimated as {path.gaps[point]:.3g}, with a standard error of "
+                f"gap is estimated as {min(path.gaps[point], 1.0):.3g}, with a standard error of "
                 f"{path.gap_stds[point]:.2g}. This point is used. It keeps to {reached}; more "
                 "rows, a larger 'epsilon' or 'path_share' help.",
                 FairnessWarning,
@@ -137,6 +138,7 @@ class PathClassifier(GradientClassifier):
         other = copy.copy(self)
         other.tolerance = tolerance
         other._stand_at(path)
+        remember_those_of(other, self)
         other._bind()
         return other
 

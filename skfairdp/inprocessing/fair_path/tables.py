@@ -254,7 +254,7 @@ class Tables:
 
         def entries(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
             answers = Envelopes(*lines(direction, outputs)).answers(multiplier)
-            # Public labels and answers are counted apart without noise.
+            # Public values may be distinguished at no cost.
             merged = self.rates.cells[labels, answers]
             cells = merged if self.public is None else labels * n_answers + answers
             return cells * self.n_groups + groups, np.ones_like(labels)

@@ -111,8 +111,8 @@ class GapStop:
             self._run.prepared.flat.vector.copy_(self._kept)
 
     def _cell(self, rows: Rows) -> np.ndarray:
-        scores = outputs_by_row(self._run.prepared.module, rows.X).reshape(-1)
-        predicted = (scores > self._cut).long().cpu().numpy()
+        scores = outputs_by_row(self._run.prepared.module, rows.X)
+        predicted = self._run.decisions(scores - self._cut).long().cpu().numpy()
         label = rows.targets[0].long().cpu().numpy()
         cell = (rows.codes * 2 + label) * 2 + predicted
         return np.where(rows.codes >= 0, cell, -1)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE
+from skfairdp.assumptions import BOUNDS_DECLARED
 from skfairdp.engine.moment_bounds import l1_bounds, l2_bounds
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
@@ -152,6 +152,8 @@ class FunctionalMechanismClassifier(SizedByGroup):
         assert plan is not None
         assert sizes is not None
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
+        d, n_sums = bounded.d, len(plan.cells) if self._each_cell else 1
+        plan.check_exact_noise(n_sums * (d + d * (d + 1) // 2))
         moment_margin(weighted[0].weights, sizes.total, n)  # refuses what it can't bound
         charge(quote.privacy)  # before a row enters a sum
 
@@ -263,7 +265,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
                 *((name, x, noise_multiplier * x / math.sqrt(share)) for name, x, share in parts),
                 weights=weights,
             )
-            return sizes.plan(segment, delta=self.delta)
+            return sizes.plan(segment, delta=self.delta, exact_noise=True)
         d = self.n_features_in_ + int(self.intercept_scale > 0.0)  # coordinates of a row
         norms = l1_bounds(d)
         scales = [norm / share for norm, share in zip(norms, shares, strict=True)]
@@ -271,17 +273,25 @@ class FunctionalMechanismClassifier(SizedByGroup):
             norms = 3.0 * d, d * d / 4.0
             scales = [sum(norms)] * 2
         sums = tuple(
-            LaplaceSum(name=name, max_norm=norm, weights=weights, scale=noise_multiplier * scale)
-            for name, norm, scale in zip(names, norms, scales, strict=True)
+            LaplaceSum(
+                name=name,
+                max_norm=norm,
+                weights=weights,
+                scale=noise_multiplier * scale,
+                numbers=numbers,
+            )
+            for name, norm, scale, numbers in zip(
+                names, norms, scales, (d, d * (d + 1) // 2), strict=True
+            )
         )
-        return sizes.plan(sums=sums, delta=self.delta)
+        return sizes.plan(sums=sums, delta=self.delta, exact_noise=True)
 
     def _solve(self, moments: Moments, smallest: float) -> np.ndarray:
         pairs = zip(moments.linear, moments.quadratic, strict=True)
         return np.stack([solve(a, M, repair=self.repair, smallest=smallest) for a, M in pairs])
 
     def _also_assumed(self) -> tuple[str, ...]:
-        return (BOUNDS_DECLARED, *((NOT_PURE,) if self.noise == "laplace" else ()))
+        return (BOUNDS_DECLARED,)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the logit of the second class, for rows clipped to the declared bounds."""

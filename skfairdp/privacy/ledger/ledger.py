@@ -69,8 +69,9 @@ class PrivacyLedger:
     where a later plan was chosen *because of* an earlier model; a printed total of several
     charges is smaller, and holds where none was.
 
-    The file holds plans, names and times, no row, and nothing made from a protected one; of
-    held-out rows that were declared public, a keyed digest. Its records are chained by digests,
+    The file holds plans, names and times, and no row. Of held-out rows that were declared public
+    it keeps a keyed digest, and of people whom it shall recognise one whose key it does not have.
+    Its records are chained by digests,
     which finds accidents; with a note of an earlier `head`, `holds` also finds an old copy in its
     place. See ``docs/theory/ledger.md``.
 
@@ -322,36 +323,40 @@ class PrivacyLedger:
         with reading(self.path) as store:
             return store.holds(Head(int(position), digest))
 
-    def data_set_of(self, people: pd.DataFrame) -> str | None:
+    def data_set_of(self, people: pd.DataFrame, key: bytes) -> str | None:
         """Find the name under which the same people are known.
 
         Parameters
         ----------
         people : DataFrame
             All rows of a table, or the ids of its people, in any order.
+        key : bytes
+            At least 32 random bytes, kept with the rows and apart from the ledger.
 
         Returns
         -------
         str or None
-            None where `recognise` was never called with them.
+            None where `recognise` was never called with them and this key.
         """
         with reading(self.path) as store:
-            return store.data_set_of(people)
+            return store.data_set_of(people, key)
 
-    def recognise(self, people: pd.DataFrame) -> None:
+    def recognise(self, people: pd.DataFrame, key: bytes) -> None:
         """Keep a keyed digest of the people of this data set, so that `data_set_of` finds it.
 
-        With the file, which holds the key, one can test a guess of *all* rows together, and of
-        nothing less.
+        The file does not hold the key: the file alone reveals nothing about the rows. A party with
+        both can test a guess of all rows together, as a party with the rows can.
 
         Parameters
         ----------
         people : DataFrame
             As `data_set_of` will get them.
+        key : bytes
+            As `data_set_of` will get it.
         """
-        if self.data_set_of(people) is None:
+        if self.data_set_of(people, key) is None:
             with writing(self.path) as store:
-                store.recognise(self.data_set, people)
+                store.recognise(self.data_set, people, key)
 
     def entries(self) -> tuple[Entry, ...]:
         """Read the entries of the data set.

@@ -67,18 +67,13 @@ class Store:
         if budget != self.budget(data_set):
             self._append(data_set, BUDGET, 0, vars(budget))
 
-    def data_set_of(self, people: pd.DataFrame) -> str | None:
+    def data_set_of(self, people: pd.DataFrame, key: bytes) -> str | None:
         """Name under which the same people were recognised; None where they were not."""
         known = {_read(r)["digest"]: r.data_set for r in self._records if r.kind == PEOPLE}
-        return known.get(people_digest(people, self._key)) if known else None
+        return known.get(people_digest(people, key)) if known else None
 
-    def recognise(self, data_set: str, people: pd.DataFrame) -> None:
-        self._append(data_set, PEOPLE, 0, {"digest": people_digest(people, self._key)})
-
-    @property
-    def _key(self) -> bytes:
-        # Another one in every file, so that digests of two files cannot be compared.
-        return str(_read(self._records[0])["random"]).encode()
+    def recognise(self, data_set: str, people: pd.DataFrame, key: bytes) -> None:
+        self._append(data_set, PEOPLE, 0, {"digest": people_digest(people, key)})
 
     def reserve(
         self,
@@ -92,7 +87,8 @@ class Store:
         number = 1 + max((record.entry for record in self._records), default=0)
         rows = None
         if public_rows is not None:
-            rows = row_set_digest(public_rows, self._key)
+            # Another key in every file, so that digests of two files cannot be compared.
+            rows = row_set_digest(public_rows, str(_read(self._records[0])["random"]).encode())
         value: dict[str, Any] = {
             "activity": activity,
             "estimator": estimator,

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import pandas as pd
 
-from skfairdp.figures import as_given, rounded_up, significant_up
+from skfairdp.figures import as_given, rounded_up, significant_down, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, RESERVED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.totals import FIXED, covered
@@ -75,6 +75,12 @@ def ledger_statements(
         )
     charged = charges(entries)
     lines += [line for total in totals for line in _stated(total, charged)]
+    if budget is not None and charged:
+        left = max(0.0, budget[0] - max(total.epsilon for total in totals))
+        lines.append(
+            f"left of the budget: ε = {significant_down(left, 4)}; less where a plan is chosen by "
+            "looking at earlier releases, as the budget counts it"
+        )
     if not charged:
         lines.append("nothing was spent")
     if len(totals) > 1:

@@ -9,7 +9,7 @@ Differentially Private Continual Observation", ICML 2023).
 
 Counts are whole numbers and stay so: L is rounded down to a grid of ``2**-38`` of the noise,
 and the noise is a whole number of grid steps
-(:mod:`skfairdp.privacy.mechanisms.integer_gaussian`), so that no last bit tells anything. The
+(:mod:`skfairdp.privacy.mechanisms.integer_gaussian`), without a floating-point side channel. The
 estimates undo the rounded matrix, not the ideal one.
 """
 
@@ -106,3 +106,12 @@ class PrefixSums:
         factored = counts.astype(np.int64) @ self._matrix.T
         drawn = noise.on_grid(np.zeros(factored.shape), 2.0**SCALE_BITS).astype(np.int64)
         return np.asarray((factored + drawn).astype(np.float64) @ self._decoder.T)
+
+    def decoded(self, noise: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn noise of deviation 1 on each entry, last axis, into that of the sums.
+
+        For the law of the noise alone, which is public.
+        """
+        if self._matrix is None:
+            return np.zeros_like(noise)
+        return np.asarray(noise @ self._decoder.T) * 2.0**SCALE_BITS
