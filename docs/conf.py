@@ -93,7 +93,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "write_computation_times": False,
     "within_subsection_order": "gallery_order.Position",
-    # The pictures are shown; none is saved beside the sources.
+    # The pictures are shown; none is saved with the sources.
     "reset_argv": "gallery_order.arguments",
     "reset_modules": ("matplotlib", "seaborn", "clean_slate.reset"),
     "plot_gallery": "True",
@@ -116,7 +116,7 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-# Where the versions of these pages lie in folders beside one another, readers choose from them.
+# Where the versions of these pages are in neighbouring folders, readers choose from them.
 _SITE = os.environ.get("SKFAIRDP_DOCS_SITE")  # such as https://example.org/skfairdp
 if _SITE:
     html_theme_options["switcher"] = {
@@ -125,7 +125,7 @@ if _SITE:
     }
     html_theme_options["check_switcher"] = False
     html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher", "navbar-icon-links"]
-# Pages without pages below them have nothing to list beside them.
+# Pages without subpages have no list at their side.
 _ALONE = (
     "index", "start", "guide", "guides/*", "catalogue", "troubleshooting", "scale", "glossary",
     "contributing", "changelog", "governance", "releasing", "roadmap",
@@ -147,7 +147,7 @@ def _keep_together(_app: object, name: str, source: list[str]) -> None:
 
 
 def _copy_pages(app: object, failure: object) -> None:
-    """Put finished pages beside the results that link to them."""
+    """Copy finished pages to the results that link to them."""
     if failure is None:
         for page in (HERE / "results").glob("*.html"):
             shutil.copy(page, Path(app.outdir) / "results" / page.name)  # type: ignore[attr-defined]

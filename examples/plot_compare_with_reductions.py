@@ -48,7 +48,7 @@ out = parser.parse_args().out
 # %%
 # The people
 # ----------
-# 6,763 Americans of the high school class of 1972 told what they earn (Kane and Rouse 1995): who
+# 6,763 Americans of the high school class of 1972 stated what they earn (Kane and Rouse 1995): who
 # earns more than about half of the others? 4,500 rows train, the rest measures. Sex is not among
 # the columns, but months of work experience tell much of it.
 
@@ -62,7 +62,7 @@ train, held = slice(0, 4500), slice(4500, None)
 
 
 def fitted(classifier):
-    """Train a classifier behind the public scaling; both kinds are told the groups alike."""
+    """Train a classifier behind the public scaling; both kinds get the same groups."""
     model = Pipeline([("scale", PublicScaler(bounds)), ("clf", classifier)])
     return model.fit(columns[train], wage[train], clf__sensitive_features=sex[train])
 

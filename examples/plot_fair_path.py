@@ -45,7 +45,7 @@ out = parser.parse_args().out
 # %%
 # The people
 # ----------
-# 6,763 Americans of the high school class of 1972 told what they earn (Kane and Rouse 1995): who
+# 6,763 Americans of the high school class of 1972 stated what they earn (Kane and Rouse 1995): who
 # earns more than about half of the others? 4,500 rows train, the rest is held out. Sex is not
 # among the columns, but months of work experience tell much of it.
 

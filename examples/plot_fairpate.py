@@ -2,7 +2,7 @@
 Teachers, gate, student: who gets which answer, and who gets none
 =================================================================
 
-Who earns more than half of the others? 6,763 Americans of the high school class of 1972 told
+Who earns more than half of the others? 6,763 Americans of the high school class of 1972 stated
 what they earn (Kane and Rouse 1995). Their answers are private. This example trains a hundred
 *teachers* on disjoint shares of the private rows, lets them vote, with noise, on *public* rows
 whose wages are not known, and trains a *student* on the answers. Once every answer is taken

@@ -1,6 +1,6 @@
 """
-What a grid search really costs, and the models that it shows
-=============================================================
+Privacy cost of a grid search, and the models that it shows
+===========================================================
 
 Every fit on the same people is another release about them, and a search makes many. This
 example searches over the privacy budget ε, the clipping norm and the learning rate of a private

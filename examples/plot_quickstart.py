@@ -50,7 +50,7 @@ from skfairdp.model_selection import fit_within
 
 parser = argparse.ArgumentParser(description="One private fit, and the gap that you allow.")
 parser.add_argument("--out", type=Path, default=Path("skfairdp-quickstart"), help="folder")
-parser.add_argument("--runs", type=int, default=0, help="print medians of so many runs instead")
+parser.add_argument("--runs", type=int, default=0, help="print medians of several runs")
 arguments = parser.parse_args()
 
 # %%
@@ -150,7 +150,7 @@ for shift, (group, colour) in enumerate({"black": "tab:orange", "other": "tab:bl
     left.bar(places + 0.38 * (shift - 0.5), heights, 0.36, label=group, color=colour)
     truth = y_held[groups_held == group].mean()
     left.axhline(truth, color=("saddlebrown", "navy")[shift], linestyle=":")
-left.set(xlabel="tolerance", ylabel="share told yes", ylim=(0, 1), xticks=places)
+left.set(xlabel="tolerance", ylabel="share answered yes", ylim=(0, 1), xticks=places)
 names = ["no limit" if tolerance == 0.4 else f"{tolerance:g}" for tolerance in tolerances]
 left.set_xticklabels(names)
 left.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)

@@ -77,7 +77,7 @@ settings = {"delta": 1e-5, "batch_size": 200, "max_epochs": 10, "progress": Fals
 # %%
 # A search that pays for itself
 # -----------------------------
-# Each applicant is assigned to training or scoring by a draw of their own. A random number of
+# Each applicant is assigned to training or scoring by their own draw. A random number of
 # candidates is trained with noise and scored by noisy counts, and nothing but the best is kept: no
 # table of results, no other model, and not how many there were. What is promised holds for all of
 # it together.
@@ -99,7 +99,7 @@ print(f"its own noisy accuracy, which flatters: {search.best_score_:.3f}\n")
 # Many models side by side
 # ------------------------
 # To see all points of a search, and not its winner alone, the rows that judge them must need no
-# protection, and every fit is a release of its own. Here the applicants set aside play that part.
+# protection, and every fit is its own release. Here the applicants set aside play that part.
 # The figures say what each model can do; they don't say what it cost to compare them.
 #
 # ``fit_many`` trains the linear models of one kind in one pass; each is still charged by itself,
@@ -167,8 +167,8 @@ print(answer.sentence)
 assert answer.verify()
 
 # %%
-# The page holds the same models with sliders for ε and the gap; it is one file and asks nothing of
-# a network.
+# The page holds the same models with sliders for ε and the gap; it is one file and makes
+# no requests over a network.
 
 if out is not None:
     out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Private classifiers, and certificates of what holds for them and between groups."""
+"""Private classifiers, with certificates of their privacy and of differences between groups."""
 
 import threading
 from typing import Any

@@ -1,7 +1,7 @@
 """Assumptions of certificates: each sentence once, with the code that keeps it true.
 
-The sentences lie in ``assumptions.toml``, by their places, and are constants of this module. Those
-with braces are filled in by those who state them.
+``assumptions.toml`` holds the sentences by place; each is a constant of this module. The code that
+states a sentence fills in its braces.
 """
 
 from __future__ import annotations
@@ -11,12 +11,6 @@ from collections.abc import Iterable
 from importlib.resources import files
 from string import Template
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> str: ...
-
 
 OWNER = "the party that collects the rows"
 CERTIFIER = "the party that certifies the model"
@@ -39,8 +33,16 @@ def _read() -> tuple[dict[str, str], dict[str, str]]:
 
 # Where each sentence is kept.
 _FOUND, PLACES = _read()
-globals().update(_FOUND)
 _says = SimpleNamespace(**_FOUND)
+
+
+def __getattr__(name: str) -> str:
+    """Look up a sentence by its name in the file."""
+    try:
+        return _FOUND[name]
+    except KeyError:
+        raise AttributeError(f"assumptions.toml has no sentence {name!r}") from None
+
 
 NOISE = "noise from {name}, for {attacker}; it is {how}"
 DECLARED, READ_OFF = "declared", "taken from the rows and public"
@@ -76,7 +78,7 @@ CLOSED_SETS = frozenset(
 def through_noise(
     noisy: str = "sums", what: str = "rows reach the model", *, persons: bool = False
 ) -> str:
-    """Say that rows, or what of them is protected, reach a model through noise alone."""
+    """State that rows, or their protected part, reach a model through noise alone."""
     unit = _says.PERSONS if persons else _says.ONE_ROW_ONE_PERSON
     return f"{unit}; {_says.NOISE_ALONE.format(what=what, noisy=noisy)}"
 
@@ -128,7 +130,7 @@ def of_attribute(
 
 
 def held_out_rows(how: str, *, with_labels: bool, persons: bool = False) -> Iterable[str]:
-    """List the assumptions of every bound from held-out rows; `how` says what the rates count."""
+    """List the assumptions of every bound from held-out rows; `how` says how rates are counted."""
     recorded = _says.RECORDED.format(what="Labels and groups are" if with_labels else "Groups are")
     drawn = _says.INDEPENDENT_PERSONS if persons else _says.INDEPENDENT_ROWS
     rows = (drawn, _says.UNUSED_ROWS)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -17,25 +16,26 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
-from skfairdp.certificate.fit_digests import bind_each, changes
-from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
-from skfairdp.charging import ChargedFit, refusing_weights
-from skfairdp.datasets.stored_rows import with_columns_of
+from skfairdp.digests.fit_digests import bind_each, changes
+from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.documentation import completed_by
+from skfairdp.exceptions import UnboundModelError
 from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
 from skfairdp.fairness.notions import Notion
 from skfairdp.labels import encode_labels
 from skfairdp.numbers import check_numbers
 from skfairdp.parameters import SHARED, Check, WithParameters
-from skfairdp.persons import Persons, encode_persons, refuse_other_order
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import Certifiable
-from skfairdp.receipts import Quote, RowFacts, quote
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts, quote
+from skfairdp.receipts.charged_fit import ChargedFit, refusing_weights
+from skfairdp.records import Given
 from skfairdp.rows import check_features, check_rows
 from skfairdp.scikit_learn import ClassifierMixin, RegressorMixin
+from skfairdp.trained_rows import remember_rows
 
 
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
@@ -59,12 +59,11 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     random_state : int, RandomState or None
         Used with `reproducible_noise` only.
     reproducible_noise : bool
-        Also seeds the noise and everything else that is drawn, for tests; voids the privacy
-        guarantee.
+        Also seed the noise and all other draws, for tests; this voids the privacy guarantee.
     exact_noise : bool
-        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
-        long.
+        Round sums to a grid and draw their noise in whole numbers, exactly. False draws noise in
+        float64, in up to a fifth less time: the guarantee then assumes that nobody reads the last
+        bits of released sums, which can show a record that ε does not account for.
     progress : bool or None
         Show a progress bar; None shows it on a terminal.
     ledger : None, path or PrivacyLedger
@@ -80,6 +79,8 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         Column labels, when all of them are strings.
     privacy_ : PrivacyGuarantee or None
         What is guaranteed; None after ``epsilon=inf``.
+    receipt_ : Receipt
+        Record of the fit: the quote that it kept to, and digests of its state.
     """
 
     random_state: int | RandomState | None = None
@@ -87,14 +88,9 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     ledger: str | PathLike[str] | PrivacyLedger | None = None
 
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {**SHARED, "ledger": LEDGER}
-    _released: ClassVar[tuple[str, ...]] = (
-        "classes_",
-        "feature_names_in_",
-        "groups_",
-        "n_features_in_",
-        "plan_",
-        "privacy_",
-    )
+    _released: ClassVar[tuple[str, ...]] = ("classes_", "feature_names_in_", "n_features_in_")
+    # Views of the receipt of a fit, whose digests are kept one by one.
+    _views: ClassVar[tuple[str, ...]] = ("groups_", "privacy_")
     # Parameters that hold a net (or another model), or None for a default one.
     _nets: ClassVar[tuple[str, ...]] = ("net",)
     # Released attributes that predicting may change, and parameters that only served the fit.
@@ -109,16 +105,14 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         "person_ids": True,
     }
 
-    groups_: tuple | None = field(init=False)
-    fit_digests_: dict[str, str] = field(init=False)
-    _person_ids: Any = field(init=False)
+    receipt_: Receipt = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep the digests of what was fitted with it; its fit explains why it takes no weights."""
+        """Wrap `fit`: store digests of the fitted state, and explain why it takes no weights."""
         if "fit" in vars(cls):
             setattr(cls, "fit", refusing_weights(vars(cls)["fit"]))  # noqa: B010
         super().__init_subclass__(**kwargs)
-        cls._released = (*dict.fromkeys((*cls._released, "fit_digests_")),)
+        cls._released = (*dict.fromkeys((*cls._released, "receipt_")),)
 
     @refusing_weights
     def fit(
@@ -162,56 +156,60 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         LedgerError
             The ledger cannot be written.
         """
-        self._warn_of_another_fit()
-        with self._all_or_nothing():
-            y, sensitive_features = with_columns_of(X, y, sensitive_features)
-            with self._about(X, y, sensitive_features, person_ids):
-                self._fit(X, y, sensitive_features)
-        return self
+        return self._fit_under(Given(X, y, sensitive_features, person_ids), Charge(self))
 
-    @contextmanager
-    def _about(self, X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> Iterator[None]:
-        """Keep the ids of the persons for as long as a fit takes; refuse one without its groups."""
-        self._check_has_groups(sensitive_features)
-        refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
-        if person_ids is not None:
-            self._check_takes_persons()
-        self._person_ids = person_ids
-        try:
-            yield
-        finally:
-            del self._person_ids
+    def _fit_under(
+        self,
+        given: Given,
+        charge: Charge,
+        train: Callable[[Given, Charge], Receipt] | None = None,
+    ) -> Self:
+        """Train on rows under a charge, and keep the receipt. `train`: in place of `_fit`."""
+        self._warn_of_another_fit()
+        with self._all_or_nothing(charge):
+            given = given.read()
+            self._check_has_groups(given.sensitive_features)
+            if given.person_ids is not None:
+                self._check_takes_persons()
+            self._keep_receipt((train or self._fit)(given, charge), charge)
+        remember_rows(self, given.X)
+        return self
 
     def _check_takes_persons(self) -> None:
         if not self._takes_persons:
             raise ValueError(
-                f"{type(self).__name__} got person_ids, and has no promise about a person with "
-                "several rows: what it promises is about one row. Fit it without person_ids on one "
+                f"{type(self).__name__} got person_ids, but its guarantee is about one row, not "
+                "about a person with several rows. Fit it without person_ids on one "
                 "row of each person, drawn by chance, or use an estimator that takes them, such as "
                 "DPSGDClassifier."
             )
 
-    def _persons(self, n_rows: int) -> Persons | None:
-        """Whose rows are fitted; None where each is a person."""
-        ids = vars(self).get("_person_ids")
-        most = int(getattr(self, "max_rows_per_person", 1))
-        return None if ids is None else encode_persons(ids, n_rows, most)
+    def _protected(self, unit: str) -> str:
+        """What a fit protects, on rows about which a promise for this unit may be made."""
+        return unit
 
-    @property
-    def _unit(self) -> str:
-        """What the fit that is running protects."""
-        return "record" if vars(self).get("_person_ids") is None else "person"
+    def _try_out(
+        self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
+    ) -> None:
+        """Refuse, before anything is charged, what training could not use; no row is needed.
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        `row_shape`: of one row. `classes`: None for a regressor.
+        """
+
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
+        """Check, charge and train; return the receipt of it."""
         raise NotImplementedError
 
     def _check_settings(self) -> None:
-        """Check what the parameter table cannot say."""
+        """Check parameters that depend on each other, beyond the parameter table."""
 
     def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
-        """Public facts as a fit reads them: declared groups alone, and what is protected."""
+        """Public facts as a fit reads them: declared groups, classes and the protected unit."""
         declared = getattr(self, "group_sizes", None) or getattr(self, "groups", None)
-        facts = replace(facts.among(declared), unit=self._unit)
+        classes = getattr(self, "classes", None)
+        n_classes = facts.n_classes if classes is None else len(set(classes))
+        unit = self._protected(facts.unit)
+        facts = replace(facts.among(declared), unit=unit, n_classes=n_classes)
         named = None if facts.groups is None else facts.groups.labels
         if self._needs_groups is not None and named is not None and len(named) < 2:
             raise ValueError(
@@ -266,10 +264,19 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         bound: str = "exact",
         count_epsilon: float | None = None,
     ) -> Certificate:
-        """State what is guaranteed; see `skfairdp.certify` for all options."""
-        given = {name: value for name, value in locals().items() if name != "self"}
+        """Certify privacy and fairness of the model; see `skfairdp.certify` for all options."""
         check_is_fitted(self)
-        return certify(self, **given)
+        return certify(
+            self,
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            person_ids=person_ids,
+            notion=notion,
+            confidence_level=confidence_level,
+            bound=bound,
+            count_epsilon=count_epsilon,
+        )
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``net__...`` keys work from ``net=None`` too."""
@@ -281,13 +288,22 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
 
     def _default_of(self, name: str) -> Any:
         """Net that stands behind None."""
-        from skfairdp.engine.nets import default_net  # torch only where a net is wanted
+        from skfairdp.engine.nets import default_net  # torch only where a net is used
 
         return default_net()
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether the estimator holds a released state."""
-        return "privacy_" in vars(self)
+        return "receipt_" in vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what `__getstate__` kept; refuse a fitted model from before there were receipts."""
+        if "fit_digests_" in state:
+            raise UnboundModelError(
+                f"This {type(self).__name__} was fitted by a development version of skfairdp that "
+                "left no receipt_, in which this version looks for its promise. Fit it again."
+            )
+        super().__setstate__(state)
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep parameters and released attributes, nothing else."""
@@ -303,41 +319,85 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         """Return everything that predictions depend on."""
         own = vars(self)
         parameters = self.get_params(deep=False)
-        kept = {n: own[n] for n in self._released if n in own and n != "fit_digests_"}
+        kept = {n: own[n] for n in self._released if n in own and n != "receipt_"}
+        kept |= {n: getattr(self, n) for n in self._views if hasattr(self, n)}
         counted = set(parameters) - WITHOUT_EFFECT - set(self._served_the_fit)
-        # What stands in place of a method or setting of the class; nothing else is looked at.
+        # Attributes that replace a method or setting of the class; nothing else is checked.
         aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
         return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
 
     def _bound_state(self) -> dict[str, Any]:
-        """Return what no use of the fitted model changes."""
+        """Return the state that no use of the fitted model changes."""
         state = self._digest_state()
         return {name: part for name, part in state.items() if name not in self._changes_by_use}
 
-    def _bind(self, known: dict[Any, Any] | None = None) -> None:
-        """Store digests of fitted attributes, so that later changes are detected."""
-        self.fit_digests_ = bind_each(self._bound_state(), known)
+    def _keep_receipt(
+        self, receipt: Receipt, charge: Charge, known: dict[Any, Any] | None = None
+    ) -> None:
+        """Keep the receipt of a fit with the digests of what it left, and commit its charge.
 
-    def _state(self, privacy: PrivacyGuarantee | None) -> None:
-        """Let a fitted model state what its rows have spent beyond its own fit."""
-        self.privacy_ = privacy
+        `known`: of models that are bound together, as in `bind_each`.
+        """
+        self.receipt_ = receipt
+        digests = bind_each(self._bound_state(), known)
+        self.receipt_ = receipt.settled(digests, charge.commit())
+
+    def _bind(self) -> None:
+        """Digest anew what a fitted model holds, after a change that its fit stands behind."""
+        self.receipt_ = self.receipt_.settled(bind_each(self._bound_state()))
+
+    def _state(self, privacy: PrivacyGuarantee | None, *, one_of_several: bool = False) -> None:
+        """Let a fitted model state what its rows have spent beyond its own fit.
+
+        `one_of_several`: whether it was chosen among others.
+        """
+        self.receipt_ = self.receipt_.stating(privacy, one_of_several=one_of_several)
         self._bind()
 
     def _changed_since_fit(self) -> tuple[str, ...]:
-        """Return what is not as `fit` left it, in words; empty for a model that is."""
-        return changes(getattr(self, "fit_digests_", None), self._bound_state())
+        """List, in words, the parts that changed since `fit`; empty for an unchanged model."""
+        receipt = vars(self).get("receipt_")
+        return changes(None if receipt is None else receipt.digests, self._bound_state())
+
+    @property
+    def _left(self) -> Receipt:
+        """The receipt of the fit; an AttributeError before it."""
+        receipt = vars(self).get("receipt_")
+        if receipt is None:
+            raise AttributeError(f"This {type(self).__name__} is not fitted: it has no receipt_.")
+        return receipt
+
+    @property
+    def privacy_(self) -> PrivacyGuarantee | None:  # type: ignore[override]
+        return self._left.stated.privacy
+
+    @property
+    def groups_(self) -> tuple | None:
+        return self._left.groups
 
     def _forget(self) -> None:
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:
             delattr(self, name)
 
     def _randomness(self) -> tuple[int, NoiseSource]:
-        """Return a seed for what protects no record, and a source for noise and batches."""
+        """Return a seed for draws that protect no record, and a source for noise and batches."""
         if self.random_state is None:
             seed = secrets.randbits(31)
         else:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return seed, NoiseSource(seed if self.reproducible_noise else None)
+
+
+class Planned:
+    """Mixin of estimators whose fit releases what a plan lists."""
+
+    _left: Receipt
+
+    @property
+    def plan_(self) -> Plan:
+        plan = self._left.stated.plan
+        assert plan is not None  # or there is no receipt
+        return plan
 
 
 class PrivatePredictor(PrivateEstimator):
@@ -390,6 +450,11 @@ class PrivateClassifier(ClassifierMixin, PrivatePredictor):
     @property
     def _draws_decisions(self) -> bool:
         """Whether `predict` draws, so that a row may get the less likely class."""
+        return False
+
+    @property
+    def _decides_by_parameters(self) -> bool:
+        """Whether the parameters of `module_`, or `theta_`, alone decide about a row."""
         return False
 
 

@@ -74,7 +74,7 @@ def complete_docstrings(cls: Any) -> None:
 
 
 def completed_by(*above: str | Callable[..., Any]) -> Callable[[Function], Function]:
-    """Decorate a function that leaves to others, or to a text, what they say; the first first."""
+    """Decorator: complete a docstring from other functions or a text, the first one first."""
 
     def complete(function: Function) -> Function:
         if function.__doc__:

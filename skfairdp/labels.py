@@ -33,6 +33,17 @@ def count_rows(X: Any) -> int:
     raise ValueError("'X' must have one row a record: an array, a list or a DataFrame.")
 
 
+def take_rows(X: Any, positions: NDArray[np.int64]) -> Any:
+    """Take the rows at some positions, as an object of the same type."""
+    if hasattr(X, "iloc"):
+        return X.iloc[positions]
+    if issparse(X):
+        return X.tocsr()[positions]
+    if hasattr(X, "shape"):
+        return X[positions]
+    return [X[position] for position in positions]
+
+
 def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDArray:
     """One label a row, as they are; with a `declared` set of them a list may hold anything."""
     if issparse(y):
@@ -140,7 +151,7 @@ def recoded(codes: NDArray, table: NDArray) -> NDArray[Any]:
 
 
 def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
-    """Position of each value among known ones; -1 for a value of whatever other kind."""
+    """Position of each value among known ones; -1 for any other value."""
     return _looked_up(*factorized(values), known)
 
 

@@ -66,7 +66,7 @@ class TargetBounds:
         return ((given - self.middle) / self.half).clip(-1.0, 1.0)
 
     def unscaled(self, scaled: Numbers) -> Numbers:
-        """Map -1 and 1 to the bounds; what lies beyond them is clipped."""
+        """Map -1 and 1 to the bounds; values beyond them are clipped."""
         given: Any = scaled
         return (self.middle + self.half * given).clip(self.low, self.high)
 

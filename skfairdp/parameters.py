@@ -212,7 +212,7 @@ class WithParameters(BaseEstimator):
     _fields: ClassVar[Mapping[str, tuple[Any, Any]]] = {}  # type and field of each parameter
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Write the constructor; add what bases say of parameters."""
+        """Write the constructor; add the bases' descriptions of parameters."""
         super().__init_subclass__(**kwargs)
         # Of several bases each has its own, and the first does not stand for all.
         names = [name for base in cls.__bases__ for name in getattr(base, "_released", ())]
@@ -316,15 +316,25 @@ def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> No
 
 
 def check_arguments(given: Mapping[str, Any], **table: Check | tuple[Check, ...]) -> None:
-    """Check arguments of a function, or fields, by name: each against one check or several."""
+    """Check entries of a mapping, such as the fields of an object, against their checks."""
     for name, checks in table.items():
-        allowed = _unmet(given[name], checks if isinstance(checks, tuple) else (checks,))
+        check_values(**{name: (given[name], *(checks if isinstance(checks, tuple) else (checks,)))})
+
+
+def check_values(**given: Any) -> None:
+    """Check arguments of a function.
+
+    Each keyword is an argument's name with a tuple of its value and the checks, of which one must
+    accept it: ``check_values(share=(share, NONE, PROBABILITY))``.
+    """
+    for name, (value, *checks) in given.items():
+        allowed = _unmet(value, checks)
         if allowed is not None:
-            raise ValueError(f"{name}={given[name]!r} is not allowed: give {allowed}.")
+            raise ValueError(f"{name}={value!r} is not allowed: give {allowed}.")
 
 
 def _unmet(value: Any, checks: Iterable[Check]) -> str | None:
-    """What is allowed, for a value that none of the checks accepts."""
+    """Describe the allowed values if no check accepts `value`; None if one does."""
     checks = tuple(checks)
     if any(check.accepts(value) for check in checks):
         return None

@@ -96,8 +96,8 @@ def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
     if bool(np.any(codes < 0)):
         raise ValueError(
             "'person_ids' has missing values, or values without a hash such as lists. Every row "
-            "needs the id of its person: give rows of an unknown person an id of their own, if "
-            "they are nobody else's, or leave them out."
+            "needs the id of its person: give the rows of an unknown person a new id, if no "
+            "known person has them, or leave them out."
         )
     kinds = {_kind(value) for value in found}
     if len(kinds) > 1:

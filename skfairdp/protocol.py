@@ -39,9 +39,6 @@ class Certifiable:
         Whether it needs no groups although its methods take some.
     _draws_afresh : bool
         Whether two predictions of one row may differ.
-    _plans_ahead : bool
-        Whether its cost is known before a fit: its plan is ``_plan(sizes,
-        noise_multiplier)`` of what ``_sizes`` and ``_calibrate`` give. Searches need it.
 
     Examples
     --------
@@ -64,7 +61,6 @@ class Certifiable:
     _post_processes: str | None = None
     _group_blind: bool = False
     _draws_afresh: bool = False
-    _plans_ahead: bool = False
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
         """Bounds on a notion's gap that are known before any evaluation."""
@@ -85,7 +81,7 @@ class Certifiable:
         return None
 
     def _hidden_codes(self, X: ArrayLike, groups: ArrayLike) -> tuple[NDArray[Any], int, float]:
-        """What a release of one code hides, for a bound on all that is predicted from it.
+        """Codes and attenuation of a release of one code, for a bound on all predictors from it.
 
         The code of each row, the number of codes, and what randomised response leaves of a
         difference. One code for all, where nothing is released but by other means.
@@ -93,7 +89,7 @@ class Certifiable:
         return np.zeros(0, dtype=np.int64), 1, 0.0
 
     def _changed_since_fit(self) -> tuple[str, ...]:
-        """What is not as the fit left it, in words; then nothing was promised for it."""
+        """Changes since the fit, in words; a changed model has no guarantee."""
         return ("what its fit left was not noted",)
 
 

@@ -23,7 +23,7 @@ from skfairdp.datasets.stored_rows import (
     refuse_values,
 )
 from skfairdp.labels import label_column, refuse_labels
-from skfairdp.one_column import unmasked
+from skfairdp.one_column import table_of, unmasked
 
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
 _HARMLESS = re.compile(
@@ -93,6 +93,8 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     if isinstance(X, StoredRows):
         np.asarray(X)  # which says that they are not in memory
     X = unmasked(X)
+    # Arrow and polars would choose a type by the cells, and a value for those that are missing.
+    X = X if (table := table_of(X)) is None else table
     if isinstance(X, pd.DataFrame) and not X.columns.is_unique:
         raise ValueError("'X' has several columns of one name; rename them.")
     if options.get("dtype") is not None:
@@ -109,7 +111,7 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
 
 
 def _refuse_other_kinds(X: Any) -> None:
-    """Refuse what a conversion would quote, or turn into numbers without a word."""
+    """Refuse values that a conversion would quote, or silently turn into numbers."""
     how = (
         "Encode text with declared categories, e.g. skfairdp.preprocessing.PublicEncoder; turn "
         "dates into numbers, e.g. days since a public date; or let PrivateTableEncoder learn both."
@@ -127,7 +129,7 @@ def _refuse_other_kinds(X: Any) -> None:
 
 
 def _without_rows(error: Exception) -> Exception:
-    """What to raise in place of an error of scikit-learn, numpy or pandas."""
+    """Error to raise in place of an error of scikit-learn, numpy or pandas."""
     text = str(error)
     if _HARMLESS.match(text):
         return type(error)(text)

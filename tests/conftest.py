@@ -1,4 +1,4 @@
-"""What all tests share: one torch thread, and the benchmark data where it is present."""
+"""Fixtures of all tests: one torch thread, and the benchmark data where present."""
 
 from __future__ import annotations
 
@@ -161,3 +161,15 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"a test that needs data was skipped, but data is required: {reason}"
     return report
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rows_seen_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let tests certify on the rows trained on, which saves a fit.
+
+    A module that checks that such rows are refused says CHECKS_TRAINING_ROWS = True.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not getattr(request.module, "CHECKS_TRAINING_ROWS", False):
+            patch.setattr("skfairdp.certificate.holdout.trained_on", lambda *_: False)
+        yield

@@ -55,7 +55,7 @@ def run_fresh(
     environment: Mapping[str, str | None] | None = None,
     warnings_are_errors: bool = False,
 ) -> Ended:
-    """Run a script in a process of its own.
+    """Run a script in its own process.
 
     Parameters
     ----------

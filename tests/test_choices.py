@@ -44,10 +44,19 @@ LISTED: dict[str, dict[str, str]] = {
     "certificate/evaluation.py": {"order": "_downstream_claims", "exact": "leakage_remarks"},
     "certificate/examination.py": {"exact": "_shared_errors"},
     "certificate/group_rates.py": {"together": "_ratios"},
-    "certificate/holdout.py": {"order": "_answers"},
+    "certificate/holdout.py": {"order": "answers_to"},
+    "certificate/number_claims.py": {"order": "_noisy_claim"},
+    "certificate/render/group_sections.py": {"exact": "_predictions"},
+    "certificate/outcomes.py": {"exact": "Outcomes.__post_init__"},
     "certificate/render/plot.py": {"exact": "draw_bounds"},
-    "command_line/filing.py": {"exact": "_other_tolerances"},
-    "command_line/reporting.py": {"exact": "_check_parts _say_what_can_be_shown"},
+    "command_line/filing.py": {"together": "ChargedReport._answer"},
+    "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},
+    "command_line/planning.py": {
+        "exact": "Outlook.spread Outlook.showing Outlook.shown _shown_from Outlook.chances "
+        "Outlook.aim Outlook._rows",
+    },
+    "command_line/reading.py": {"exact": "_csv"},
+    "command_line/reporting.py": {"exact": "_check_parts"},
     "command_line/schema.py": {"exact": "public_schema"},
     "engine/table_release.py": {"release": "TableRelease.frequent"},
     "fairness/bounds/binomial_cells.py": {
@@ -67,15 +76,21 @@ LISTED: dict[str, dict[str, str]] = {
     "fairness/bounds/noisy_counts.py": {
         "together": "private_gap_upper_bound private_gap_lower_bound",
     },
+    "fairness/bounds/number_gaps.py": {
+        "none": "NumberCells.observed_gap mean_gap",
+        "together": "distribution_gap_upper_bound mean_gap_upper_bound",
+        "proof": "_starts",
+    },
     "fairness/bounds/rate_gaps.py": {
         "none": "gap_estimate",
         "together": "largest_gap_bound",
         "proof": "difference_bound",
     },
+    "fairness/bounds/stored.py": {"exact": "counted"},
     "fairness/bounds/total_variation.py": {
         "none": "total_variation",
         "together": "total_variation_bound",
-        "proof": "largest_event_bound standing_for",
+        "proof": "bound_of_events standing_for",
     },
     "fairness/gate.py": {"exact": "ParityGate.worst ParityGate._improves"},
     "fairness/groups.py": {"exact": "encode_groups _factorize"},
@@ -83,12 +98,24 @@ LISTED: dict[str, dict[str, str]] = {
         "none": "FairnessGuarantee.nearly_constant",
         "exact": "FairnessGuarantee._remedy",
     },
-    "fairness/recomputing.py": {"exact": "_counted"},
     "fairness/smallest_gap.py": {"exact": "smallest_gap"},
     "inprocessing/attribute/group_estimates.py": {"none": "attenuated_bound"},
     "inprocessing/attribute/reduction.py": {"exact": "reduced"},
     "inprocessing/budgeted.py": {"exact": "BudgetedPredictor._calibrate"},
+    "inprocessing/fair_numbers/regressor.py": {"exact": "refuse_noise_of_tables"},
+    "inprocessing/fair_numbers/tables.py": {"together": "Table.bound Table.reach chosen"},
+    "inprocessing/fair_numbers/transport.py": {
+        "none": "Scores.gap",
+        "order": "Scores.places Scores.quantiles",
+        "proof": "band shifts",
+    },
+    "inprocessing/class_weights.py": {"exact": "ClassWeighted._objective"},
     "inprocessing/fair_path/classifier.py": {"exact": "FairPathClassifier._check_net"},
+    "inprocessing/fair_path/compared_rates.py": {
+        "order": "Rates.rate_of",
+        "exact": "Rates.n_entries",
+    },
+    "inprocessing/fair_path/envelope.py": {"exact": "Envelopes.order Envelopes.answers"},
     "inprocessing/fair_path/path.py": {
         "none": "ReleasedPath.gaps ReleasedPath.gap_stds",
         "together": "ReleasedPath.gap_bounds",
@@ -98,7 +125,6 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/fair_path/tables.py": {
         "none": "Tables.ascend",
         "fresh": "Tables.start",
-        "order": "Tables._along",
     },
     "inprocessing/fairdp/checks.py": {"none": "released_gap GapStop.after_step"},
     "inprocessing/fermi.py": {"exact": "DPFermiClassifier._plan"},
@@ -107,7 +133,6 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/public_parity.py": {"exact": "soft_gap"},
     "inprocessing/rates/classifier.py": {"exact": "RateConstrainedClassifier._lagrangian"},
     "inprocessing/rates/objective.py": {
-        "order": "hard_histogram.of",
         "exact": "CostObjective.set_coefficients",
     },
     "inprocessing/rates/training.py": {"none": "BlockLagrangian.observe"},

@@ -141,6 +141,8 @@ feature_names_in_ : ndarray, shape (n_features,)
     Column labels, when all of them are strings.
 privacy_ : PrivacyGuarantee or None
     What is guaranteed; None after ``epsilon=inf``.
+receipt_ : Receipt
+    Record of the fit: the quote that it kept to, and digests of its state.
 plan_, privacy_ : object
     What is released.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,10 @@ def test_there_are_examples() -> None:
         "plot_fairpate",
         "plot_compare_with_reductions",
     } <= {path.stem for path in EXAMPLES}
+
+
+def test_no_script_hides_a_module_of_the_standard_library() -> None:
+    """A script's folder comes first when Python looks for modules."""
+    folder = Path(__file__).parents[1] / "examples"
+    names = {path.stem for path in folder.rglob("*.py")}
+    assert names & sys.stdlib_module_names == set()

@@ -20,15 +20,15 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # each other.
 LAYERS = (
     {"exceptions", "expected_checks", "figures", "documentation", "scikit_learn"},
-    {"assumptions", "deprecation", "parameters"},
+    {"assumptions", "digests", "parameters"},
     {"datasets", "one_column"},
     {"labels"},
-    {"numbers", "persons", "rows"},
+    {"numbers", "persons", "rows", "trained_rows"},
+    {"records"},
     {"privacy", "fairness"},
     {"protocol"},
-    {"engine", "certificate"},
     {"receipts"},
-    {"charging"},
+    {"engine", "certificate"},
     {"base"},
     {
         "inprocessing",

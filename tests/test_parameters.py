@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from skfairdp import DPSGDClassifier
-from skfairdp.certificate.digest import state_digest
+from skfairdp.digests.digest import state_digest
 from skfairdp.parameters import COUNT, POSITIVE, WithParameters, fixed
 from tests.common.roster import SETTINGS
 

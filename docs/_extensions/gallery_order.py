@@ -31,6 +31,6 @@ class Position:
 
 
 def arguments(_gallery_conf: dict, script_vars: dict) -> list[str]:
-    """Let the quickstart save its files elsewhere than beside the sources."""
+    """Let the quickstart save its files outside the sources."""
     quickstart = script_vars["src_file"].endswith("plot_quickstart.py")
     return ["--out", f"{tempfile.gettempdir()}/skfairdp-quickstart"] if quickstart else []

@@ -1,7 +1,7 @@
 """The page of messages: every text that the package raises or warns with, read off its source.
 
 ``{all-messages}`` in a page lists them by room, ``{usual-messages}`` those of which ``cures.toml``
-beside this file says more. Values that are filled in are shown as their names in ‹ ›.
+in this folder says more. Values that are filled in are shown as their names in ‹ ›.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _text(node: ast.expr, texts: dict[str, ast.expr]) -> str:
 
 
 def _short(node: ast.expr) -> str:
-    """What stands in a gap: a name, as near to the words of a user as it gets."""
+    """Name of the value in a gap, in the words of a user where possible."""
     match node:
         case ast.Name(id=name):
             return name.strip("_").replace("_", " ")

@@ -1,4 +1,4 @@
-"""Copy the notebooks beside the pages; those whose data set is not at hand are not run."""
+"""Copy the notebooks to the pages; those without their data set are not run."""
 
 from __future__ import annotations
 

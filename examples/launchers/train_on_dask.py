@@ -42,4 +42,4 @@ if __name__ == "__main__":
         ]
         model, same = client.gather(fits)
     print(model.privacy_.assumptions[-1])
-    print("one model:", model.fit_digests_["module_"] == same.fit_digests_["module_"])
+    print("one model:", model.receipt_.digests["module_"] == same.receipt_.digests["module_"])

@@ -1,4 +1,4 @@
-"""The additive model by its defaults beside DP-EBM, both given the same declared bounds.
+"""The additive model with its defaults and DP-EBM, both with the same declared bounds.
 
 Five data sets, five budgets, five splits: Adult's official one (five fits), elsewhere a random
 fifth is held out, on Diabetes 130-US Hospitals a fifth of the patients. DP-EBM is fitted by its
@@ -170,9 +170,9 @@ def report(path: Path, picture: Path) -> None:
             for method in METHODS:
                 some = mine[(mine["method"] == method) & (mine["epsilon"] == epsilon)]
                 auc[method] = some["auc"].mean()
-                told = f"{auc[method]:.4f} ± {some['auc'].std(ddof=0):.4f}"
-                told += f" ({some['accuracy'].mean():.4f})"
-                cells.append(told if len(some) else "not run")
+                shown = f"{auc[method]:.4f} ± {some['auc'].std(ddof=0):.4f}"
+                shown += f" ({some['accuracy'].mean():.4f})"
+                cells.append(shown if len(some) else "not run")
             ahead = f"{auc['additive'] - auc['tuned']:+.4f}".replace("+nan", "")
             print(f"| {'' if at else title} | {epsilon:g} | {' | '.join(cells)} | {ahead} |")
         for method, label in METHODS.items():

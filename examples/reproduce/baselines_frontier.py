@@ -1,4 +1,4 @@
-"""What a learner reaches at a given gap, and by how much two learners differ there."""
+"""Accuracy of a learner at a given gap, and differences of two learners there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Difference:
-    """Accuracy of ours minus theirs, at their gap or a smaller one.
+    """Accuracy of this package minus the other's, at the other's gap or a smaller one.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def difference(ours: Points, gap: np.ndarray, accuracy: np.ndarray) -> Differenc
     Returns
     -------
     Difference or None
-        None when the other's gap is smaller than all of ours.
+        None when the other's gap is smaller than all of this package's.
     """
     n_seeds = min(ours.gap.shape[1], len(gap)) if len(gap) > 1 else ours.gap.shape[1]
     gap, accuracy = gap[:n_seeds], accuracy[:n_seeds]

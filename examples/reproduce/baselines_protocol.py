@@ -52,7 +52,7 @@ def run(job: Job, data_home: str | None) -> dict:
 
 
 def estimator(job: Job) -> Any:
-    """Build the unfitted estimator of a job that is one of ours."""
+    """Build the unfitted estimator of a job of this package."""
     method = METHODS[job.method]
     kind = getattr(skfairdp, method.estimator)
     if method.smooths is not None:

@@ -15,14 +15,14 @@ TITLES = {
 HEAD = """# One fit, the whole frontier
 
 One private fit of `FairPathClassifier` gives a model for every tolerance, and each is about as good
-as a fit of its own. How it works, and what a tolerance means: [the fair
-path](../theory/fair_path.md).
+as its own fit. Choose the tolerance after the fit, at no further cost. How it works, and what a
+tolerance means: [the fair path](../theory/fair_path.md).
 
 * **On Adult at ε = 1 one fit passes gaps of .018, .048 and .064 at accuracies of {0},
-  {1} and {2}** (mean ± standard error of {fits} fits). To be reached were .8366,
-  .8452 and .8484, of one to three fits of a prototype, and at .02, .05 and .07 .8365, .8460 and
-  .8490: the [table](#adult-at-equal-gaps) has both. Accuracy at an equal *gap* is the fair
-  comparison: a tolerance stops short of its gap by what the tables' noise may hide.
+  {1} and {2}** (mean ± standard error of {fits} fits). A prototype had .8366,
+  .8452 and .8484 there in one to three fits: see the [table](#adult-at-equal-gaps). Compare
+  accuracies at an equal *gap*: a path stops short of its tolerance by a margin for
+  the noise of the tables.
 * **On Adult it is above fairlearn's non-private reduction on raw columns**, and below the same
   reduction on bins and with boosted trees. Under parity at a tolerance of .05 the one on raw
   columns is more accurate by .006 on Default-CCC at about the same gap; on Bank (full), Law School,
@@ -41,11 +41,11 @@ path](../theory/fair_path.md).
   them of the smaller group) tolerances are kept at a loss of accuracy, or not at all. Use a
   tolerance that the rows can carry, or rate constraints.
 * **Where the attribute alone is protected** the path meets {met} of 15 cells of PF-LD's Table 2,
-  {better} of them better in both figures. 13 and 8 were to be reached; this package's PF-LD
-  (`LagrangianDualClassifier`) meets 8 and 5. **Without any noise the same path meets {met_free}.**
-  Missed with and without are equalised odds on Bank and Income, and accuracy parity on M-Bank: gaps
-  that training rows do not have return on test rows. Noise is in the way on Compas, where features
-  hardly tell the groups. Five folds say little. Bank's odds compare 37 test rows with
+  {better} of them better in both figures; this package's PF-LD (`LagrangianDualClassifier`) meets
+  8, 5 of them better. **Without any noise the same path meets {met_free}.** Behind with and without
+  noise are equalised odds on Bank and Income, and accuracy parity on M-Bank: gaps that training
+  rows do not have return on test rows. Noise is the reason on Compas, where features hardly
+  predict the groups. Five folds are few. Bank's odds compare 37 test rows with
   1,100; over 24 simulated fits on parts of training rows that gap was .183 ± .013 (standard error),
   in the five folds .245 ± .041. A model without any gap in accuracy shows .030 and .044 between the
   groups of M-Bank³ and M-Bank⁵ on such folds, where .033 and .046 are published.
@@ -65,7 +65,7 @@ Folders of several such runs were joined.
 Adult by its official split, 32,561 training and 16,281 test rows; the others with 30 % of the rows
 held out, others for each seed; of Compas the two largest groups. The groups are no feature. δ =
 1e-6. Features are one-hot cells of declared bounds, 32 on the linear and 32 on the log scale for
-each numeric column, and declared categories: nothing of them is learned from rows. All settings are
+each numeric column, and declared categories: none of them is learned from rows. All settings are
 defaults. The reduction's tolerance is its `difference_bound`, to which fairlearn adds a slack of
 .01; with boosted trees it has 15 iterations. "Bias scores, boosting" is the path's rule on
 scores of boosted trees, for two groups and one rate. Test rows alone give an accuracy on Adult a

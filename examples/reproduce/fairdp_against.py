@@ -10,7 +10,7 @@ from fairdp_published import COLUMNS, FIRST_TABLE_3, TABLE_3
 
 
 def published(rows: list[dict]) -> str:
-    """Table III of 000, beside ours."""
+    """Comparison with Table III of 000."""
     blocks = []
     for name, published in TABLE_3.items():
         lines = []
@@ -103,7 +103,7 @@ balanced, the bias has nothing to do, and M changes next to nothing.
 
 
 def first_table_3(rows: list[dict]) -> str:
-    """Table 3 of 001, beside ours."""
+    """Comparison with Table 3 of 001."""
     lines = []
     for (name, epsilon), (gaps, taus) in FIRST_TABLE_3.items():
         fits = chosen(rows, part="main", dataset=name, method="fairdp", epsilon=epsilon,

@@ -228,6 +228,6 @@ def trained_cnn(rows: list[dict]) -> str:
     heading = ["network", "model", "accuracy", "AUC", "parity gap", "seconds"]
     return (
         "## UTK-Face: trained convolutions\n\nThe package's `SmallCNN`, trained end to end (batch "
-        "512, 6 epochs), beside the network of the tables above. With noise, filters that need not "
-        "be learned are worth more than learned ones.\n\n" + table(heading, lines)
+        "512, 6 epochs), compared with the network of the tables above. With noise, filters that "
+        "need not be learned are worth more than learned ones.\n\n" + table(heading, lines)
     )

@@ -5,7 +5,7 @@ last noise is drawn again,
 
     phi(x) = Pr(<w, xi> >= 0),  w ~ N(w_bar, sigma0^2 I),  xi = (hidden features, 1),
 
-and adds Lap(1/epsilon') to the gap. Two things stand in the way of calling that private.
+and adds Lap(1/epsilon') to the gap. Two things prevent calling that private.
 w_bar, the head before its noise, is not released, and removing a record moves it and with
 it phi of *every* row; and a gap of means moves by up to 1/n_u + 1/n_v, not by 1.
 

@@ -1,4 +1,4 @@
-"""Figures of the two FairDP papers, to stand beside ours.
+"""Figures of the two FairDP papers, for comparison.
 
 "000" is the paper's later version, "001" the first. Fractions, not percent.
 """
@@ -43,7 +43,7 @@ SYNTHETIC = {
     1.0: (0.74, 0.18, 0.032, 0.025, 0.46),
 }
 
-# 001, Table 3, where its epsilon is one of ours: gaps of parity, opportunity, odds, and the
+# 001, Table 3, where its epsilon was run here: gaps of parity, opportunity, odds, and the
 # tau_emp of each.
 FIRST_TABLE_3 = {
     ("adult", 0.5): ((0.0694, 0.057, 0.0345), (0.0706, 0.086, 0.045)),

@@ -193,5 +193,5 @@ average, is larger):
 {table(["data", "ε", "DPSGD", "FairDP"], noise)}
 
 The other methods of the papers (DPSGD-F, DP-IS-SGD, the functional mechanism, FairSmooth and its
-variants) stand in [their own table](baselines.md); here "best baseline" is DPSGD. Figure-only
-results of the papers have no numbers to stand beside."""
+variants) are in [their own table](baselines.md); here "best baseline" is DPSGD. Figure-only
+results of the papers have no numbers to compare with."""

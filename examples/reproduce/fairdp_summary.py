@@ -1,4 +1,4 @@
-"""What the report begins with: findings, in sentences made from the figures."""
+"""First section of the report: findings as sentences made from the figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ the paper's later version, "001" its first.
 
 
 def summary(rows: list[dict]) -> str:
-    """Set the data sets of Table III beside what was published, and say what follows."""
+    """Compare the data sets of Table III with the published figures, and say what follows."""
     lines = [_data_set(rows, name) for name in TABLE_3 if chosen(rows, part="main", dataset=name)]
     if not lines:
         return END

@@ -1,4 +1,4 @@
-"""FairPATE on Adult and UTK-Face: accuracy, coverage, gap and epsilon, beside other methods.
+"""FairPATE on Adult and UTK-Face: accuracy, coverage, gap and epsilon, compared with other methods.
 
 Run it as
 

@@ -1,4 +1,4 @@
-"""What the figures say about the claims of the slides."""
+"""Comparison of the measured figures with the claims of the slides."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Cell:
     tolerance : float or None
         None is PATE: no gate.
     n_answers : int or None
-        GNMax with noise calibrated to so many answers. None is Confident-GNMax with the
+        GNMax with noise calibrated to this number of answers. None is Confident-GNMax with the
         published noise, and as many answers as epsilon pays for.
     rule : str
     """

@@ -19,7 +19,7 @@ MEASURED = """\
   official test rows measure and are in no training. A fifth of the training part, drawn anew for
   each seed, plays the public rows; their labels are used to report label accuracy only.
 * Teachers are fitted on shards drawn record by record; votes are cached; noise is drawn anew for
-  every combination. Each combination is a release of its own: choosing among them on private
+  every combination. Each combination is its own release: choosing among them on private
   rows is not covered by any ε here.
 * **ε** is data-independent, add-remove, δ = {delta:g}, and charges every answer, also those that
   the gate refuses. (Data-dependent figures, which papers print, are smaller
@@ -53,7 +53,7 @@ REMARKS = """\
 * **"Specification without direct data access is possible"** holds in part. The gate reads public
   groups and released answers alone, and cached votes sweep γ × ε in minutes; but votes are
   private, and so is the surface drawn from them. A party without access can fix ε and γ, and
-  learns accuracy and coverage afterwards, from certificates and rows of its own.
+  learns accuracy and coverage afterwards, from certificates and its own rows.
 * **Left out:** rate constraints, which have [tables of their own](baselines.md), and CheXpert,
   whose files are not free.
 """

@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--only", nargs="+", choices=SEEDS, default=list(SEEDS))
     parser.add_argument("--mechanisms", nargs="+", help="names of the table; all by default")
-    parser.add_argument("--seeds", type=int, default=max(SEEDS.values()), help="at most so many")
+    parser.add_argument("--seeds", type=int, default=max(SEEDS.values()), help="most seeds")
     parser.add_argument("--report-only", action="store_true", help="fit nothing")
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)

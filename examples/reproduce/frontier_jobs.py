@@ -44,7 +44,7 @@ DATASETS: dict[str, tuple[str, dict[str, Any]]] = {
 # model says yes is free to choose.
 THRESHOLDS = {"mortgages": (0.5, 0.7, 0.8, 0.85, 0.9, 0.95)}
 PUBLIC_SHARE = 0.2
-# Seeds of each data set, and at most so many where nothing but the attribute is protected.
+# Seeds of each data set, and their largest number where the attribute alone is protected.
 SEEDS = {"mortgages": 5, "default": 3, "adult": 3}
 PROTECTED = {"record": 5, "sensitive_features": 2}
 # Two tolerances only, to save time: where the attribute alone is protected, and on the largest

@@ -34,7 +34,7 @@ class Mechanism:
     table_share : float
         Share of epsilon that `around` spends itself, on a table, before training.
     public : bool
-        Whether it learns from unlabelled public rows beside the private ones.
+        Whether it also learns from unlabelled public rows.
     protects : str
         "record" or "sensitive_features"; the two are never in one picture.
     """

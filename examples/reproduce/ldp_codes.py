@@ -43,14 +43,14 @@ depends on the group too.
 
 * **Against the published table**, 18 of 20 figures of Adult and Compas are met without seeing the
   group, and 20 with it; by the paper's own method 9 are ([representations](representations.md)).
-  The two that are missed are accuracy(S) on Compas, .556 and .546, where both groups are of one
-  size: a blind bit that is as accurate as the published rows tells that much of race. (On HSLS,
-  whose rows and columns are others here, all are met.)
+  The other two are accuracy(S) on Compas, .556 and .546, where both groups have the same size: a
+  blind bit that is as accurate as the published rows reveals that much about race. (On HSLS, with
+  other rows and columns than published, all are met.)
 * **What is proved.** No predictor from the bit, whatever it is for, has on Adult a parity gap above
   .112 and .044, with 95 % confidence for people like those held out. For any population the bound
   is .987.
-* **What it costs.** One purpose with two classes; all else that rows tell is gone. The encoder
-  learned in clear, which `train_privately=True` changes.
+* **What it costs.** One purpose with two classes; all other information in the rows is gone. The
+  encoder learned in clear, which `train_privately=True` changes.
 * **Not all of it is merit.** On the test part of Compas the gaps of blind bits came out smaller
   than in cross-validation (.110 and .090, not .143 and .107; their standard error is .023), and
   their accuracy is .635 and .629 where .64 and .63 were published."""
@@ -136,8 +136,8 @@ def expected(counts: np.ndarray, share: float) -> dict[str, float]:
 def margins(figures: Mapping[str, float], printed: Sequence[float]) -> dict[str, float]:
     """By how much each figure is better than a published one, less the slack.
 
-    An attack that gets no more right than who always guesses the larger group has told nothing:
-    no figure is better, even where the published one is smaller.
+    An attack that is no more accurate than always guessing the larger group reveals nothing: no
+    figure is better, even where the published one is smaller.
     """
     found = {}
     for name, value in zip(MEASURES, printed, strict=True):

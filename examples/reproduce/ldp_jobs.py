@@ -47,7 +47,7 @@ CODE_NETS = {"linear": 40, "perceptron": 20}  # epochs
 TRIED_NETS = {"adult": ("linear",), "compas": ("linear", "perceptron"), "hsls": ("linear",)}
 FOLDS = 5
 TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.12, 0.15, 0.2)
-# Net, notion, tolerance and share of the constant answer, for each published row of ours: chosen
+# Net, notion, tolerance and share of the constant answer, for each row compared here: chosen
 # by cross-validation on training rows (ldp_codes.chosen_codes says by which rule).
 CODE_CHOICES: dict[tuple[str, str, str], tuple[str, str, float, float]] = {
     ("adult", "blind", "con"): ("linear", "demographic_parity", 0.12, 0.1),
@@ -126,7 +126,7 @@ class Job:
     beta : float or None
         Weight of the utility decoder; None for comparators.
     variant : str
-        One of `VARIANTS`; of codes the row of ours they are compared with, or a net
+        One of `VARIANTS`; for codes the row that they are compared with, or a net
         and a notion to try.
     """
 
@@ -171,7 +171,7 @@ class Job:
 
 
 def table_job(part: str, dataset: str, method: str, seed: int) -> Job:
-    """Make a job of ours with the settings of the table."""
+    """Make a job of this package with the settings of the table."""
     return Job(part, dataset, method, seed, EPSILON, *CHOICES[dataset, method])
 
 

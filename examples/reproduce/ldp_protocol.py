@@ -1,4 +1,4 @@
-"""How one job is run and measured."""
+"""Run and measurement of one job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfairdp import PrivateFairEncoder, certify
-from skfairdp.fairness.derivation import DOWNSTREAM_LIKE
+from skfairdp.fairness.scopes import DOWNSTREAM_LIKE
 from skfairdp.metrics import classifier_lower_bound, group_gap, mine, mutual_information
 from skfairdp.representation import LaplaceTransformer
 

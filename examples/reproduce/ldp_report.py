@@ -176,7 +176,7 @@ to 6.
   one.
   Where releases say little about the group, a forest on codes always answers the larger group:
   that share (.667 on Adult) is what guessing it always gets right; the published .61 is below it.
-* "constant" after a number of seeds: so many fits decide alike for all; their gaps of 0 are
+* "constant" after a number of seeds: these fits give everybody the same answer; their gaps of 0 are
   no merit.
 * The group is not among the features, as the published figures of accuracy(S) on raw rows suggest.
 
@@ -278,7 +278,7 @@ def _estimates(rows: Rows) -> str:
     if not lines:
         return ""
     heading = ["data", "method", "other estimate", "its value", "MINE", "seeds of MINE"]
-    return f"""## MINE beside the other estimates
+    return f"""## MINE and the other estimates
 
 Bits. MINE: 50,000 steps, critic trained on releases of the training rows, value on those of the
 test rows, averaged over the last 100 steps. It tends to be too low, the more so the fewer rows the

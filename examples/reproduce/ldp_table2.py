@@ -6,7 +6,7 @@ Run it as
 
 Every fit's measurements are added to files in the folder --cache, so that an interrupted run
 continues, and so that the page can be written again without fitting again (--report-only). Fair
-codes have a page of their own.
+codes have their own page.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument("--datasets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--limit", type=int, help="fit no more than so many jobs")
+    parser.add_argument("--limit", type=int, help="largest number of jobs to fit")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of measured fits")
     parser.add_argument("--page", type=Path, default=Path("docs/results/representations.md"))
     parser.add_argument("--report-only", action="store_true", help="fit nothing")

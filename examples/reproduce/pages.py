@@ -1,7 +1,7 @@
 """A page to read, and one with all its tables.
 
 Every report writes one long text. `write_pages` keeps on the page what a reader meets first and
-puts the rest on ``tables/NAME.md`` beside it, which the page links to.
+puts the rest on ``tables/NAME.md``, which the page links to.
 """
 
 from __future__ import annotations
@@ -33,8 +33,17 @@ _TABLE = re.compile(r"(?:^\|.*\n?)+", re.MULTILINE)
 _LINK = re.compile(r"(\]\(|href=\")(?!https?:|mailto:)([^)\"]+)([)\"])")
 
 
+def led_by_picture(page: str) -> str:
+    """Move the first picture of a page below its title."""
+    found = re.search(r"^!\[[^\n]*\]\([^\n]*\)\n+", page, flags=re.MULTILINE)
+    if found is None:
+        return page
+    title, rest = (page[: found.start()] + page[found.end() :]).split("\n", 1)
+    return f"{title}\n\n{found[0].rstrip()}\n{rest}"
+
+
 def write_pages(path: Path, text: str) -> None:
-    """Write a page, and its tables beside it.
+    """Write a page and the page of its tables.
 
     Parameters
     ----------
@@ -45,7 +54,7 @@ def write_pages(path: Path, text: str) -> None:
     """
     name = path.stem
     if name not in WHOLE:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(led_by_picture(text), encoding="utf-8")
         return
     title = text.split("\n", 1)[0].lstrip("# ")
     head, *sections = re.split(r"^(?=## )", text.split("\n", 1)[1], flags=re.MULTILINE)
@@ -77,7 +86,8 @@ def write_pages(path: Path, text: str) -> None:
             return f"{link[1]}../{target}{link[3]}"
         return link[0] if target[1:] in there else f"{link[1]}../{name}.md{target}{link[3]}"
 
-    path.write_text(_LINK.sub(of_page, page).rstrip() + "\n", encoding="utf-8")
+    whole = led_by_picture(_LINK.sub(of_page, page).rstrip() + "\n")
+    path.write_text(whole, encoding="utf-8")
     if behind:
         beside = path.with_name("tables") / path.name
         beside.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a promise about all stays of a patient costs, on Diabetes 130-US Hospitals.
+"""Cost of a guarantee for all stays of a patient, on Diabetes 130-US Hospitals.
 
 Run from the root of the repository, with ``SKFAIRDP_DATA`` set::
 
@@ -90,8 +90,8 @@ def main(epsilons: tuple[float, ...]) -> int:
             print(f"  {named}: {by_row:.4f} (sd {spread:.4f}), {by_person:.4f}")
             if kind == "row" and epsilon < float("inf"):
                 costs = {r: epsilon_of_patient(found[0][0], r) for r in (1, 2, 3, 5, 10, 40)}
-                told = ", ".join(f"{r}: {cost:.2f}" for r, cost in costs.items())
-                print(f"    what it promises to a patient by number of stays: {told}")
+                stated = ", ".join(f"{r}: {cost:.2f}" for r, cost in costs.items())
+                print(f"    what it promises to a patient by number of stays: {stated}")
             sys.stdout.flush()
     return 0
 

@@ -1,4 +1,4 @@
-"""What it costs to declare nothing: accuracy and AUC of the additive model.
+"""Cost of declaring nothing: accuracy and AUC of the additive model.
 
 Three ways to its bins: bounds and categories of the codebook; a `PrivateTableEncoder` under the
 same total ε (`fit_within`); and the same encoder without noise, which promises nothing. On Adult's

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from skfairdp.additive.design import NORM
 from skfairdp.additive.model import AdditiveModel
-from skfairdp.inprocessing.gradient import GradientClassifier
+from skfairdp.inprocessing.class_weights import ClassWeighted
 from skfairdp.parameters import Number
 from skfairdp.preprocessing.levels import level_names
 
+if TYPE_CHECKING:
+    from skfairdp.additive.descent import Slopes
 
-class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
+
+class DPAdditiveClassifier(AdditiveModel, ClassWeighted):
     """Sum of one step function for each column, trained by private gradient descent.
 
-    The log-odds are an intercept and a number for each column, which depends on the bin or the
+    The score is an intercept and a number for each column, which depends on the bin or the
     category that the row has there. So every prediction can be read off the tables of
     ``shape_functions_``: the model is a glass box, and all that is read is post-processing of
     released weights. Bins come from declared bounds, or from the step before it in a Pipeline.
@@ -32,22 +40,20 @@ class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
     n_bins : int, default=16
         Bins of each of the two scales (linear and logarithmic) between declared bounds.
     batch_size : int or "auto", default="auto"
-        Expected records in a batch; "auto" is ``min(2048, ceil(n / 10))``.
-    learning_rate : float, default=0.03
-        First learning rate of Adam; it falls to 0 along a line.
+        Expected records in a batch; "auto" is ``min(65536, ceil(n / 4))``.
     random_state : int, RandomState or None, default=None
         Used with `reproducible_noise` only.
 
     Attributes
     ----------
     intercept_ : float
-        Log-odds of the second class where every column contributes nothing.
+        Score where every column contributes nothing.
     levels_ : tuple of (str, Intervals or Categories)
         Name and levels of each column.
     shape_functions_ : dict from str to DataFrame
-        For each column its levels and what each contributes to the log-odds of the second
-        class. Contributions of a column are centred: their mean over its levels, a missing
-        value included, is 0. (A mean over rows would have to be bought.)
+        For each column its levels and what each contributes to the score. Contributions of a column
+        are centred: their mean over its levels, a missing value included, is 0. (A mean over rows
+        would have to be bought.)
 
     See Also
     --------
@@ -58,8 +64,14 @@ class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
     A row has one entry for each column at each of several resolutions, in which 4, 16 …
     neighbouring bins are one, and all entries have one size, so that every row has the norm 4
     and the gradient of the logistic loss at most √17. Noise averages where many bins move
-    together, and edges stay sharp where there are rows enough. The weights of the last third of
-    the steps are averaged. Two classes only.
+    together, and edges stay sharp where there are rows enough. No rate is to be chosen: each step
+    goes to the minimum that the mean of all gradients so far points to, and how far weights are
+    shrunk follows from the noise, which is known, and from noisy counts of the levels, for which
+    a 25th of the budget is spent: see ``docs/theory/additive.md``. Two classes only.
+
+    `max_grad_norm` clips the derivative of a record's loss by the score, at 2.0616 to a half. The
+    sign of a score stays what it is without clipping; chances follow from scores by the clipped
+    loss, so that the score is not their log-odds.
 
     References
     ----------
@@ -80,24 +92,41 @@ class DPAdditiveClassifier(AdditiveModel, GradientClassifier):
     """
 
     _multiclass = False
-    _predicts = "log-odds"
+    _predicts = "score"
+    _prior = 1.0
+
+    @property
+    def _limit(self) -> float:
+        """Largest derivative of a record's loss by the score: the rest is clipped."""
+        return min(float(self.max_grad_norm) / math.sqrt(NORM**2 + 1.0), 1.0)
+
+    def _slopes(self) -> Slopes:
+        from skfairdp.additive.descent import Slopes, clipped_logistic
+
+        limit = self._limit
+        largest = 0.25 if limit >= 0.5 else limit * (1.0 - limit)
+        return Slopes(partial(clipped_logistic, limit), largest)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Add up the intercept and what each column contributes.
+        """Add up the intercept and the contribution of each column.
 
         Returns
         -------
         ndarray of float64, shape (n_samples,)
-            Log-odds of the second class.
+            Scores; above 0 the second class is the likelier one.
         """
         return self.explain(X).to_numpy().sum(axis=1)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        odds = self.decision_function(X)
-        return np.column_stack([expit(-odds), expit(odds)])
+        score = self.decision_function(X)
+        # Of a record that is surely wrong, the clipped derivative is the limit, not 1: chances
+        # are those at which the clipped derivatives of both labels cancel.
+        limit = max(self._limit, 0.5)
+        first, second = (np.minimum(expit(sign * score), limit) for sign in (-1.0, 1.0))
+        return np.column_stack([first, second]) / (first + second)[:, None]
 
     def reason_codes(self, X: ArrayLike, n: int = 4) -> pd.DataFrame:
-        """Name what speaks most against the second class, row by row.
+        """Name the columns that contribute most to the first class, row by row.
 
         Parameters
         ----------

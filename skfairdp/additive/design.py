@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from skfairdp.preprocessing.levels import OTHER, Categories, Intervals, Levels
 
-# Neighbouring bins share a column with so many others, those with as many again, and so on
-# while at least FEWEST columns remain: noise then averages where the function is smooth.
+# A column is shared by MERGED neighbouring bins, by MERGED times as many in the next layer, and so
+# on while at least FEWEST columns remain: noise then averages where the function is smooth.
 MERGED, FEWEST = 4, 4
 # Euclidean norm of every row, the constant 1 of the intercept left out.
 NORM = 4.0
@@ -62,6 +62,23 @@ class Design:
                 merged *= MERGED
             self._blocks.append(blocks)
         self.value = NORM / math.sqrt(sum(map(len, self._blocks)))
+
+    @property
+    def finest(self) -> NDArray[np.int64]:
+        """Inputs of the finest levels, column by column, that of a missing value last."""
+        return np.concatenate([inputs[0] for inputs, _ in self.columns()])
+
+    @property
+    def block_of_inputs(self) -> NDArray[np.int64]:
+        """Number of the block, a column at one resolution, of each input."""
+        sizes = [size for blocks in self._blocks for _, _, size in blocks]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def columns(self) -> Iterator[tuple[NDArray[np.int64], int]]:
+        """Inputs (resolutions, levels) of each column's levels, finest first; and their number."""
+        for place, blocks in enumerate(self._blocks):
+            inputs = [start + positions for start, positions in self._positions(place)]
+            yield np.array(inputs), sum(size for _, _, size in blocks)
 
     def codes(self, table: pd.DataFrame) -> Iterator[NDArray[np.int64]]:
         """Level of each row, column by column; a missing value is after the last one."""

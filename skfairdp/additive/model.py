@@ -1,10 +1,10 @@
-"""Glass boxes of classes and of numbers: what they share."""
+"""Common base of the additive classifier and the additive regressor."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,14 +15,22 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.additive.design import Design, levels_of
 from skfairdp.assumptions import LEVELS
 from skfairdp.inprocessing.gradient import NONE, GradientPredictor, Run
-from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters, fixed
 from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.columns import checked
 from skfairdp.preprocessing.levels import Intervals, Levels, level_names
+from skfairdp.privacy.plan import CountRelease, Plan
+from skfairdp.privacy.sizes import Sizes
+from skfairdp.receipts import Charge, Quote, Receipt
+from skfairdp.records import Given
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from skfairdp.additive.descent import Slopes
+
+# Share of the budget, as one Gaussian release, that buys the counts of levels.
+_LEVELS_SHARE = 0.04
 
 
 class AdditiveModel(GradientPredictor):
@@ -39,9 +47,7 @@ class AdditiveModel(GradientPredictor):
     n_bins : int
         Bins of each of the two scales (linear and logarithmic) between declared bounds.
     batch_size : int or "auto"
-        Expected records in a batch; "auto" is ``min(2048, ceil(n / 10))``.
-    learning_rate : float
-        First learning rate of Adam; it falls to 0 along a line.
+        Expected records in a batch; "auto" is ``min(65536, ceil(n / 4))``.
     random_state : int, RandomState or None
         Used with `reproducible_noise` only.
 
@@ -56,20 +62,20 @@ class AdditiveModel(GradientPredictor):
     )
     categories: Mapping[Any, Sequence[Hashable]] | None = field(default=None, kw_only=False)
     n_bins: int = 16
-    max_epochs: int = 40
-    learning_rate: float = 0.03
+    max_grad_norm: float = 2.0616  # clips the derivative of the loss by the output at a half
+    max_epochs: int = 15
 
-    learning_rate_schedule = fixed("linear")
+    learning_rate_schedule = fixed(None)
 
     _parameters = {
         "bounds": (MAPPING, SEQUENCE, NONE),
         "categories": (MAPPING, NONE),
         "n_bins": (Number(2, 4096, integer=True),),
-        "learning_rate": (Number(0.0, low_open=True),),
     }
     _nets: ClassVar[tuple[str, ...]] = ()
     _predicts: ClassVar[str]  # what contributions add up to
-    _auto_batch = 2048, 10
+    _prior: ClassVar[float]  # variance of the outputs that is believed in beforehand
+    _auto_batch = 65536, 4
 
     levels_: tuple[tuple[str, Levels], ...] = field(init=False)
 
@@ -78,23 +84,71 @@ class AdditiveModel(GradientPredictor):
         """The linear net, as skorch has it."""
         from skfairdp.engine.nets import default_net
 
-        return default_net().set_params(module__hidden_sizes=(), lr=self.learning_rate)
+        return default_net().set_params(module__hidden_sizes=())
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         check_parameters(self, self._parameters)
-        X = checked(self, X, reset=True, mixed=True)
+        X = checked(self, given.X, reset=True, mixed=True)
         table = self._table(X)
         self.levels_ = levels_of(table)
-        super()._fit(self._design.rows(table), y, sensitive_features)
+        receipt = super()._fit(replace(given, X=self._design.rows(table)), charge)
         checked(self, X, reset=True, mixed=True)  # the columns, not the inputs of the net
+        return receipt
+
+    def _try_out(
+        self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
+    ) -> None:
+        if self._declares():
+            levels_of(self._table(np.zeros((2, *row_shape))))
+
+    def _plan_sums(
+        self, sizes: Sizes, *sums: tuple[str, float, float], counts: tuple[CountRelease, ...] = ()
+    ) -> Plan:
+        """Plan the counts of levels, the sums of each batch, and further tables."""
+        size = self._batch_size(sizes.total)
+        steps = sizes.batches(self.max_epochs, size, *sums)
+        _, norm, std = sums[0]
+        # All steps are about one Gaussian release of this multiplier.
+        overall = std / norm * sizes.total / (size * math.sqrt(steps.steps))
+        of_levels = overall * math.sqrt((1.0 - _LEVELS_SHARE) / _LEVELS_SHARE)
+        levels = sizes.whole(("levels", 1.0, of_levels))
+        return sizes.plan(
+            levels, steps, counts=counts, delta=self.delta, exact_noise=self.exact_noise
+        )
 
     def _descend(self, run: Run) -> None:
-        weights = run.prepared.flat.vector
-        weights.data.zero_()
-        steps = run.plan.steps
-        average = TailAverage(weights, steps - math.ceil(steps / 3.0) + 1)
-        run.descend(after_step=average.after_step)
-        average.restore()
+        from skfairdp.additive.descent import AveragedNewton
+        from skfairdp.engine.modules import SomeInputs
+        from skfairdp.engine.release import Statistic
+        from skfairdp.engine.training import run_segment
+
+        levels, steps = run.plan.segments
+        design, (block,) = self._design, steps.blocks
+        n_rows = steps.expected_sizes[0] / steps.rates[0]
+        finest, root = design.finest.tolist(), math.sqrt(len(design.levels))
+        entries = SomeInputs(finest, 1.0 / (design.value * root))  # of a row: a vector of norm 1
+        statistic = Statistic(len(finest), lambda output, *targets: output)
+        counts = run.release.statistic(levels, statistic, entries).cpu().numpy()
+        run.progress.advance()
+        run.prepared.flat.vector.data.zero_()
+        newton = AveragedNewton(
+            design,
+            counts * root,
+            n_rows=round(n_rows),
+            noise_variance=(n_rows * block.noise_std) ** 2,
+            slopes=self._slopes(),
+            prior=self._prior,
+        )
+
+        def moved(gradient: Any) -> Any:
+            return gradient.new_tensor(newton.move(gradient.cpu().numpy()))
+
+        optimizer = run.prepared.plain_sgd(1.0)
+        run_segment(steps, run.release, optimizer, progress=run.progress, adjust_gradient=moved)
+
+    def _slopes(self) -> Slopes:
+        """Say how the clipped loss bends."""
+        raise NotImplementedError
 
     def _assumed_at_last(self) -> tuple[str, ...]:
         how = "were declared" if self._declares() else "were declared or released before"
@@ -110,7 +164,7 @@ class AdditiveModel(GradientPredictor):
 
     @property
     def shape_functions_(self) -> dict[str, pd.DataFrame]:
-        """Levels of each column and what each contributes; see the class."""
+        """Levels of each column and the contribution of each; see the class."""
         _, tables = self._tables()
         shapes = {}
         for (name, level), table in zip(self.levels_, tables, strict=True):
@@ -121,7 +175,7 @@ class AdditiveModel(GradientPredictor):
         return shapes
 
     def _tables(self) -> tuple[float, list[np.ndarray]]:
-        """Intercept and centred contributions, in float64 and in units of what is predicted."""
+        """Intercept and centred contributions, in float64 and in units of the prediction."""
         check_is_fitted(self)
         state = self.module_.state_dict()
         unit, start = self._unit_of_outputs()
@@ -133,11 +187,11 @@ class AdditiveModel(GradientPredictor):
         return intercept, [table - mean for table, mean in zip(tables, means, strict=True)]
 
     def _unit_of_outputs(self) -> tuple[float, float]:
-        """What an output of 1 adds to a prediction, and what is predicted for an output of 0."""
+        """Slope and intercept of predictions as a function of outputs."""
         return 1.0, 0.0
 
     def explain(self, X: ArrayLike) -> pd.DataFrame:
-        """Split what is predicted for each row into what each column contributes.
+        """Split the prediction for each row into the contributions of columns.
 
         Parameters
         ----------
@@ -147,7 +201,7 @@ class AdditiveModel(GradientPredictor):
         Returns
         -------
         DataFrame, shape (n_samples, n_features + 1)
-            The intercept and the columns' contributions. Their sum is the log-odds of a
+            The intercept and the columns' contributions. Their sum is the score of a
             classifier (`decision_function`), and the number that a regressor predicts before it
             is clipped to its bounds.
         """
@@ -196,7 +250,7 @@ class AdditiveModel(GradientPredictor):
         return self.bounds is not None or self.categories is not None
 
     def _table(self, X: Any) -> Any:
-        """Rows as a table of levels; what is not declared has to be one already."""
+        """Rows as a table of levels; columns that are not declared must hold levels already."""
         if not self._declares():
             return X
         bounds = {} if self.bounds is None else self.bounds

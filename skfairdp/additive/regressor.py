@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skfairdp.additive.design import NORM
 from skfairdp.additive.model import AdditiveModel
 from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.numbers import LOSSES, TargetBounds
 from skfairdp.parameters import Choice
+
+if TYPE_CHECKING:
+    from skfairdp.additive.descent import Slopes
 
 
 class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
@@ -72,6 +77,7 @@ class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
 
     _parameters = {"loss": (Choice(LOSSES),)}
     _predicts = "prediction"
+    _prior = 0.1
 
     @property  # type: ignore[misc]
     def net(self) -> Any:
@@ -79,6 +85,14 @@ class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
         from skfairdp.engine.nets import NUMBER_LOSSES
 
         return super().net.set_params(**NUMBER_LOSSES[self.loss])
+
+    def _slopes(self) -> Slopes:
+        from skfairdp.additive.descent import Slopes
+
+        # How far targets are from predictions is not known: half of the largest is taken.
+        bend, steepest = {"squared": (2.0, 4.0), "huber": (1.0, 0.25)}[self.loss]
+        limit = min(float(self.max_grad_norm) / math.sqrt(NORM**2 + 1.0), steepest)
+        return Slopes(lambda mean, variance: (0.5 * bend, 0.5 * limit**2), bend)
 
     def _unit_of_outputs(self) -> tuple[float, float]:
         bounds = TargetBounds(*self.target_bounds_)

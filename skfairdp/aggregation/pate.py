@@ -14,13 +14,14 @@ from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Choice, Number
-from skfairdp.receipts import RowFacts
+from skfairdp.receipts import Charge, Receipt, RowFacts
+from skfairdp.records import Given
 
 
 class PATEClassifier(AggregatedClassifier):
     """Student of teachers that vote with noise (PATE).
 
-    Private records are spread over shards, each record by a draw of its own, and a
+    Private records are spread over shards, each record by its own draw, and a
     teacher is trained on each. For public rows the teachers vote; noisy answers train the
     student, which is all that remains. It protects records and promises nothing about
     groups.
@@ -76,12 +77,14 @@ class PATEClassifier(AggregatedClassifier):
         sensitive_features_public : array-like, shape (n_public,) or (n_public, k), optional
             Their groups; several columns form intersections.
         """
-        self._warn_of_another_fit()
-        with self._all_or_nothing(), self._about(X, y, sensitive_features, person_ids):
+
+        def train(given: Given, charge: Charge) -> Receipt:
             public = public_rows(X_public, sensitive_features_public, type(self).__name__)
-            rows = self._check_rows(X, y, sensitive_features)
-            self._train_on(rows, queries_of(self, public))
-        return self
+            rows = self._check_rows(given)
+            return self._train_on(rows, queries_of(self, public), charge)
+
+        given = Given(X, y, sensitive_features, person_ids)
+        return self._fit_under(given, Charge(self), train)
 
 
 class FairPATEClassifier(PATEClassifier):
@@ -95,7 +98,7 @@ class FairPATEClassifier(PATEClassifier):
     Parameters
     ----------
     tolerance : float, default=0.05
-        γ in [0, 1]: wanted largest difference between the share of a class among the
+        γ in [0, 1]: largest allowed difference between the share of a class among the
         answers of a group and its share among those of all other groups.
     cold_start : int, default=20
         M: answers of a group before the gate begins. "all_cells" needs at least

@@ -14,6 +14,7 @@ from skfairdp.fairness.bounds.gated_answers import answered_of_asked
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.persons import Persons, refuse_other_order
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan
 from skfairdp.rows import check_features
 
 
@@ -102,7 +103,7 @@ def public_rows(X: Any, sensitive_features: Any, name: str) -> PublicRows:
 
 
 def queries_of(estimator: Any, public: PublicRows) -> Queries:
-    """Check public rows; the messages may show what they hold."""
+    """Check public rows; messages may show their values."""
     shape = np.shape(public.X)
     if len(shape) == 2 and shape[1] != estimator.n_features_in_:
         raise ValueError(
@@ -134,7 +135,7 @@ class VotingRun:
 
 
 def description(transcript: Transcript, groups: Groups | None, n_options: int) -> dict[str, Any]:
-    """Fitted attributes that say what was released about the queries; no query is kept."""
+    """Fitted attributes that describe the releases about the queries; no query is kept."""
     labels = asked = answers = shares = None
     if groups is not None:
         labels, codes = groups.labels, groups.codes[: transcript.n_asked]
@@ -158,9 +159,9 @@ def description(transcript: Transcript, groups: Groups | None, n_options: int) -
     }
 
 
-def spent(estimator: Any) -> tuple[str, ...]:
-    """Say what epsilon pays for, and what came of the queries."""
-    *tests, votes = estimator.plan_.segments
+def spent(estimator: Any, plan: Plan) -> tuple[str, ...]:
+    """Describe the releases that epsilon pays for, and the outcome of the queries."""
+    *tests, votes = plan.segments
     counted = "".join(f"{segment.steps} noisy threshold tests and " for segment in tests)
     answered = f"{estimator.n_answered_} of {estimator.n_asked_} queries were answered"
     if estimator.public_groups_ is not None:

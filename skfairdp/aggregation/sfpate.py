@@ -26,7 +26,8 @@ from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.documentation import complete_docstrings
 from skfairdp.labels import positions
 from skfairdp.parameters import Choice
-from skfairdp.receipts import RowFacts
+from skfairdp.receipts import Charge, Receipt, RowFacts
+from skfairdp.records import Given
 
 if TYPE_CHECKING:
     from skfairdp.aggregation.student import Student
@@ -217,8 +218,7 @@ class SFPATEClassifier(AggregatedClassifier):
         """
         from skfairdp.aggregation.student import takes_groups
 
-        self._warn_of_another_fit()
-        with self._all_or_nothing(), self._about(X, y, sensitive_features, person_ids):
+        def train(given: Given, charge: Charge) -> Receipt:
             learner = getattr(self, self._fair)
             if learner is not None and not (hasattr(learner, "fit") and takes_groups(learner)):
                 raise TypeError(
@@ -226,14 +226,16 @@ class SFPATEClassifier(AggregatedClassifier):
                     "sensitive_features, e.g. ReweighedClassifier or a reduction of fairlearn; got "
                     f"{learner!r}."
                 )
-            rows = self._check_rows(X, y, sensitive_features)
+            rows = self._check_rows(given)
             assert rows.groups is not None
             if len(rows.groups.labels) < 2:
                 raise ValueError(
                     "SFPATEClassifier needs at least two groups in sensitive_features."
                 )
-            self._train_on(rows, self._queries(X_public, y_public, rows))
-        return self
+            return self._train_on(rows, self._queries(X_public, y_public, rows), charge)
+
+        given = Given(X, y, sensitive_features, person_ids)
+        return self._fit_under(given, Charge(self), train)
 
     def _queries(self, public: Any, labels: Any, rows: PrivateRows) -> Queries:
         if public is None:

@@ -11,7 +11,7 @@ _STEPS_DRAWN_AHEAD = 64
 
 
 def assign_shards(n_rows: int, n_teachers: int, generator: np.random.Generator) -> np.ndarray:
-    """Give every record a shard by a uniform draw of its own.
+    """Give every record a shard by its own uniform draw.
 
     A cut of a permutation (``array_split``, k folds) moves other records when one
     leaves, so that one record touches every teacher. Here the record that leaves takes
@@ -59,7 +59,7 @@ def rows_by_shard(shards: np.ndarray, usable: np.ndarray, n_teachers: int) -> li
 
 
 def teacher_generator(seed: int, index: int, *purpose: int) -> np.random.Generator:
-    """Start a random stream of one teacher, the same whatever the others do."""
+    """Start the random stream of one teacher, independent of the others."""
     return np.random.default_rng([seed, index, *purpose])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from skfairdp.aggregation.query_rows import (
 from skfairdp.aggregation.shards import assign_shards
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
 from skfairdp.aggregation.voting_plan import check_settings, make_plan
-from skfairdp.base import PrivateClassifier
+from skfairdp.base import Planned, PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
@@ -31,14 +31,15 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.records import Given
 
 if TYPE_CHECKING:
     from skfairdp.aggregation.student import Student
 
 
-class AggregatedClassifier(PrivateClassifier):
+class AggregatedClassifier(Planned, PrivateClassifier):
     """Template: teachers on disjoint shards vote, noisy answers train a student.
 
     A mechanism says how many things can be voted for (`_n_options`), who learns what
@@ -144,10 +145,10 @@ class AggregatedClassifier(PrivateClassifier):
     _adjacency: ClassVar[str] = "add-remove"
     _protects: ClassVar[str] = "record"  # or all rows of a person
     _takes_persons = True
+    _views: ClassVar[tuple[str, ...]] = ("groups_", "plan_", "privacy_")
     _learns_from_own: ClassVar[bool] = False  # where no public rows are given
 
     student_: Student = field(init=False)
-    plan_: Plan = field(init=False)
     n_asked_: int = field(init=False)
     n_charged_: int = field(init=False)
     n_answered_: int = field(init=False)
@@ -164,11 +165,11 @@ class AggregatedClassifier(PrivateClassifier):
         return len(rows.classes)
 
     def _lesson(self, rows: PrivateRows, queries: Queries) -> Lesson:
-        """What the teachers learn, and what they are asked."""
+        """Training data and queries of the teachers."""
         return self.teacher, rows.X, rows.labels, queries.X
 
     def _gate(self, run: VotingRun) -> ParityGate | None:
-        """What may refuse an answer."""
+        """Gate that may refuse answers."""
         return None
 
     def _learn(self, run: VotingRun, answered: np.ndarray, answers: np.ndarray) -> Student:
@@ -179,7 +180,7 @@ class AggregatedClassifier(PrivateClassifier):
             self.student, run.queries.X[answered], answers, len(run.rows.classes), seed=run.seed
         )
 
-    def _train_on(self, rows: PrivateRows, queries: Queries) -> None:
+    def _train_on(self, rows: PrivateRows, queries: Queries, charge: Charge) -> Receipt:
         """Carry out the fit once rows and queries are checked."""
         from skfairdp.aggregation.teachers.training import train_teachers, try_teacher
 
@@ -191,7 +192,7 @@ class AggregatedClassifier(PrivateClassifier):
         facts = RowFacts(
             n_records,
             rows.groups,
-            unit=self._unit,
+            unit="record" if persons is None else "person",
             n_public=None if queries.own else n_public,
             public_groups=queries.groups is not None,
         )
@@ -206,7 +207,7 @@ class AggregatedClassifier(PrivateClassifier):
         teacher, X, targets, X_queries = self._lesson(rows, queries)
         known = self.dataset_size is not None or self._adjacency != "add-remove"
         try_teacher(teacher, X_queries, n if known else None, self.n_teachers, n_options)
-        self._charge(quote.charge)  # before a teacher sees a row
+        charge(quote.charge)  # before a teacher sees a row
         shards = assign_shards(n_records, self.n_teachers, noise.sampling)
         votes = train_teachers(
             teacher,
@@ -231,13 +232,12 @@ class AggregatedClassifier(PrivateClassifier):
         for name, value in description(transcript, queries.groups, n_options).items():
             setattr(self, name, value)
         self.classes_ = rows.classes
-        named = queries.groups or rows.groups
-        self.groups_ = None if named is None else named.labels
         stds = [segment.blocks[0].noise_std for segment in plan.segments]
         self.threshold_noise_ = None if self.threshold is None else stds[0]
         self.vote_noise_ = stds[-1]
-        self.plan_ = plan
-        self.privacy_ = self._guarantee(plan, facts, noise, spent(self))
+        named = queries.groups or rows.groups
+        stated = self._guarantee(plan, facts, noise, spent(self, plan))
+        return Receipt(replace(quote, privacy=stated), None if named is None else named.labels)
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         n = facts.n if self.dataset_size is None else int(self.dataset_size)
@@ -267,13 +267,13 @@ class AggregatedClassifier(PrivateClassifier):
         super()._check_settings()
         check_settings(self)
 
-    def _check_rows(self, X: Any, y: Any, sensitive_features: Any) -> PrivateRows:
+    def _check_rows(self, given: Given) -> PrivateRows:
         check_parameters(self, self._parameters)
         self._check_settings()
-        X, classes, labels = self._rows_of_fit(X, y, self.classes)
-        groups, persons = None, self._persons(len(X))
-        if sensitive_features is not None:
-            groups = self._encode_groups(sensitive_features, len(X))
+        X, classes, labels = self._rows_of_fit(given.X, given.y, self.classes)
+        groups, persons = None, given.persons(len(X))
+        if given.sensitive_features is not None:
+            groups = self._encode_groups(given.sensitive_features, len(X))
         groups_of_records(groups, persons)  # refuses a person in two
         return PrivateRows(X, labels, classes, groups, persons)
 

@@ -120,11 +120,11 @@ class ConfidentGNMax:
         if self.threshold is not None:
             assert self.threshold_noise is not None  # checked in the constructor
             self._draw(0)
-            test = self.noise.gaussian(1, self.threshold_noise)[0]
-            if int(votes.max()) + test < self.threshold:
+            most = np.array([votes.max()], dtype=np.float64)
+            if self.noise.noisy(most, self.threshold_noise)[0] < self.threshold:
                 return None
         self._draw(-1)
-        return int(np.argmax(votes + self.noise.gaussian(len(votes), self.vote_noise)))
+        return int(np.argmax(self.noise.noisy(votes.astype(np.float64), self.vote_noise)))
 
 
 @dataclass(frozen=True, eq=False)

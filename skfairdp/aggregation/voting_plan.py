@@ -11,7 +11,7 @@ from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.figures import as_given
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import epsilon as plan_epsilon
-from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
 from skfairdp.privacy.relations import NEIGHBOURS
 from skfairdp.privacy.sizes import Sizes
 
@@ -95,7 +95,8 @@ def voting_plan(
     if noise.threshold is not None:
         test = ("threshold", share, float(noise.threshold))
         tests = [sizes.whole(test, steps=int(n_queries))]
-    return sizes.plan(*tests, sizes.whole(vote, steps=int(n_answers)), delta=delta)
+    votes = sizes.whole(vote, steps=int(n_answers))
+    return sizes.plan(*tests, votes, delta=delta, exact_noise=True)
 
 
 def calibrated_noise(
@@ -110,7 +111,9 @@ def calibrated_noise(
     def plan(multiplier: float) -> Plan:
         return voting_plan(n_queries, n_answers, noise(multiplier), delta=delta)
 
-    return noise(noise_multiplier_for(epsilon, delta, plan))
+    # A large epsilon is not used up: the noise is exact, which is proved from some noise on.
+    least = LEAST_MULTIPLIER / (1.0 if ratio is None else min(1.0, ratio * VOTES_NORM))
+    return noise(max(noise_multiplier_for(epsilon, delta, plan), least))
 
 
 def affordable_answers(epsilon: float, delta: float, n_queries: int, noise: VotingNoise) -> int:
@@ -123,7 +126,7 @@ def affordable_answers(epsilon: float, delta: float, n_queries: int, noise: Voti
 
 
 def check_settings(estimator: Any) -> None:
-    """Check what the parameter table of an `AggregatedClassifier` cannot say."""
+    """Check the parameters of an `AggregatedClassifier` that depend on each other."""
     epsilon, threshold = estimator.epsilon, estimator.threshold
     own = {"vote_noise": estimator.vote_noise, "threshold_noise": estimator.threshold_noise}
     if threshold is None and estimator.threshold_noise is not None:
@@ -186,7 +189,9 @@ def make_plan(estimator: Any, n_public: int, *, adjacency: str) -> tuple[VotingN
             f"than {_OUT_OF_REACH:g} standard deviations of the test's noise ({std:.4g}): hardly "
             "any query would pass. Set it to a number of votes that the teachers can reach."
         )
-    return noise, voting_plan(n_queries, n_answers, noise, delta=delta, adjacency=adjacency)
+    plan = voting_plan(n_queries, n_answers, noise, delta=delta, adjacency=adjacency)
+    plan.check_exact_noise(0)  # of votes, which are few numbers
+    return noise, plan
 
 
 def _at_most(estimator: Any, name: str, limit: int, what: str) -> int:

@@ -42,7 +42,7 @@ class PairBets:
 
 
 def largest(holds: Callable[[float], bool], end: float) -> float:
-    """Largest number up to `end` at which what turns from true to false holds; 0 if none."""
+    """Largest number up to `end` at which a monotone condition holds; 0 if none."""
     low, high = 0.0, end
     if holds(high) or not holds(low):
         return high if holds(high) else low
@@ -53,7 +53,7 @@ def largest(holds: Callable[[float], bool], end: float) -> float:
 
 
 def _table(epsilon: float, delta: float) -> NDArray[np.float64]:
-    """Logarithms of the factors, by share and what a pair did."""
+    """Logarithms of the factors, by share and by outcome of a pair."""
     unit = math.exp(-epsilon) / (1.0 + delta * math.exp(-epsilon))
     neither = 1.0 - _SHARES * delta / (1.0 + delta)
     both, second = 1.0 - _SHARES * (1.0 - unit), 1.0 - _SHARES

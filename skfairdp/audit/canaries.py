@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 
-from skfairdp.parameters import COUNT, POSITIVE, check_arguments
+from skfairdp.labels import take_rows
+from skfairdp.parameters import COUNT, POSITIVE, check_values
 
 Score = Callable[[Any, Any, NDArray], ArrayLike]
 
@@ -57,8 +57,8 @@ class Canaries:
         """
         where, groups = np.flatnonzero(chosen), self.sensitive_features
         if groups is not None:
-            groups = _safe_indexing(groups, where)
-        return Canaries(_safe_indexing(self.X, where), _safe_indexing(self.y, where), groups)
+            groups = take_rows(groups, where)
+        return Canaries(take_rows(self.X, where), take_rows(self.y, where), groups)
 
 
 def orthogonal_canaries(
@@ -69,7 +69,7 @@ def orthogonal_canaries(
     norm: float = 10.0,
     group: Hashable | None = None,
 ) -> tuple[NDArray[np.floating], Canaries]:
-    """Give every canary a feature of its own, so that canaries do not blur each other.
+    """Give every canary its own feature, so that canaries do not blur each other.
 
     The training rows get `n_canaries` more columns of zeros. A canary is zero but for its own
     column, where it is `norm`. A model whose first layer is linear has one weight per canary that
@@ -113,7 +113,7 @@ def orthogonal_canaries(
         rows = rows.astype(np.float64)
     if rows.ndim != 2:
         raise ValueError(f"X must have shape (n, d); got {rows.shape}.")
-    check_arguments(locals(), n_canaries=COUNT, norm=POSITIVE)
+    check_values(n_canaries=(n_canaries, COUNT), norm=(norm, POSITIVE))
     padded = np.pad(rows, ((0, 0), (0, n_canaries)))
     features = np.zeros((n_canaries, padded.shape[1]), dtype=rows.dtype)
     features[:, rows.shape[1] :] = norm * np.eye(n_canaries, dtype=rows.dtype)

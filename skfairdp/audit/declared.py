@@ -22,7 +22,7 @@ LARGE_DELTAS = (0.01, 0.03, 0.1, 0.3)
 def declare_sizes(
     estimator: Any, X: ArrayLike, y: ArrayLike, canaries: Canaries, sensitive_features: Any
 ) -> Any:
-    """Clone an estimator and tell it the sizes and classes of rows and canaries together.
+    """Clone an estimator and declare the sizes and classes of rows and canaries together.
 
     Were they taken from the rows, worlds with and without a canary would have different
     sampling rates and noise, and the claim would be one for another relation.
@@ -58,7 +58,7 @@ def fit_with(
 
 
 def claim_about(fitted: Any, canaries: Canaries) -> tuple[float, float]:
-    """Epsilon (infinity if none), that of a group if all are of it, and delta of such a record."""
+    """Return epsilon and delta for the canaries; their group's epsilon if they share one group."""
     privacy = fitted.privacy_
     if privacy is None or math.isinf(privacy.epsilon):
         return math.inf, float(getattr(fitted, "delta", 0.0))

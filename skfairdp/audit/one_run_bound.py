@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from skfairdp.audit.betting import largest
 from skfairdp.documentation import completed_by
-from skfairdp.parameters import COUNT, PROBABILITY, Number, check_arguments
+from skfairdp.parameters import COUNT, PROBABILITY, Number, check_values
 
 
 def one_run_p_value(
@@ -57,13 +57,12 @@ def one_run_p_value(
     >>> round(one_run_p_value(100, 100, 90, epsilon=1.0, delta=1e-5), 6)
     0.000109
     """
-    check_arguments(
-        locals(),
-        n_canaries=COUNT,
-        n_guesses=Number(0, n_canaries, integer=True),
-        n_correct=Number(0, n_guesses, integer=True),
-        epsilon=Number(0.0, finite=False),
-        delta=Number(0.0, 1.0),
+    check_values(
+        n_canaries=(n_canaries, COUNT),
+        n_guesses=(n_guesses, Number(0, n_canaries, integer=True)),
+        n_correct=(n_correct, Number(0, n_guesses, integer=True)),
+        epsilon=(epsilon, Number(0.0, finite=False)),
+        delta=(delta, Number(0.0, 1.0)),
     )
     if n_correct == 0:
         return 1.0
@@ -109,7 +108,7 @@ def one_run_epsilon(
     >>> print(f"{one_run_epsilon(1000, 100, 95, delta=1e-5):.4f}")
     2.1652
     """
-    check_arguments(locals(), confidence_level=PROBABILITY)
+    check_values(confidence_level=(confidence_level, PROBABILITY))
 
     def refuted(epsilon: float) -> bool:
         p_value = one_run_p_value(n_canaries, n_guesses, n_correct, epsilon=epsilon, delta=delta)

@@ -11,7 +11,7 @@ from skfairdp.figures import as_given, percent_text, significant_down, significa
 
 @dataclass(frozen=True)
 class AuditResult:
-    """Empirical lower bound on epsilon beside the claim.
+    """Empirical lower bound on epsilon, with the claim that it tests.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from skfairdp.audit.declared import claim_about, declare_sizes, fit_with, profil
 from skfairdp.audit.one_run_bound import count_correct_guesses, one_run_epsilon, one_run_p_value
 from skfairdp.audit.result import AuditResult
 from skfairdp.documentation import completed_by
-from skfairdp.parameters import COUNT, PROBABILITY, check_arguments
+from skfairdp.parameters import COUNT, PROBABILITY, check_values
 
 _Costs = tuple[tuple[float, float], ...]  # epsilon and delta, the stated one first
 
@@ -35,7 +35,7 @@ def audit_one_run(
 ) -> AuditResult:
     """Test a privacy claim with one training run and many canaries.
 
-    Each canary joins the training rows by a fair coin of its own. A clone of the
+    Each canary joins the training rows by its own fair coin. A clone of the
     estimator is fitted on them; then the coins are guessed from the scores of all
     canaries: `n_guesses`/2 largest "in", as many smallest "out". Sizes are declared to the
     clone, all canaries counted, so that the plan is the same whatever the coins show.
@@ -187,7 +187,11 @@ def audit_many_runs(
     """
     if len(canary) != 1:
         raise ValueError(f"canary must hold exactly one record; got {len(canary)}.")
-    check_arguments(locals(), n_runs=COUNT, n_threshold_runs=COUNT, confidence_level=PROBABILITY)
+    check_values(
+        n_runs=(n_runs, COUNT),
+        n_threshold_runs=(n_threshold_runs, COUNT),
+        confidence_level=(confidence_level, PROBABILITY),
+    )
     model = declare_sizes(estimator, X, y, canary, sensitive_features)
     error = 1.0 - confidence_level
 

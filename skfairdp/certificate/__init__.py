@@ -1,4 +1,4 @@
-"""Certificates: what one fitted model guarantees, bound to its weights by a digest."""
+"""Certificates: guarantees of one fitted model, bound to its weights by a digest."""
 
 import lazy_loader
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Self
@@ -10,16 +11,17 @@ import pandas as pd
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import Examination, contradictions, examine
+from skfairdp.certificate.registry import registry_entry
 from skfairdp.certificate.render.elements import printable
 from skfairdp.certificate.render.html import html_page, notebook_html
 from skfairdp.certificate.render.plot import draw_bounds
-from skfairdp.certificate.render.record_sections import Watch
+from skfairdp.certificate.render.record_sections import Frontier, Watch
 from skfairdp.certificate.render.sections import certificate_sections
 from skfairdp.certificate.render.templates import PLAIN
 from skfairdp.certificate.render.text import markdown_card, plain_text
-from skfairdp.certificate.unwrap import unwrap
 from skfairdp.documentation import completed_by
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
+from skfairdp.receipts.unwrap import unwrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +33,7 @@ class Certificate(Claims):
     __module__ = "skfairdp.certificate"
 
     def examine(self) -> Examination:
-        """Recompute what is claimed.
+        """Recompute the claims.
 
         Returns
         -------
@@ -58,7 +60,7 @@ class Certificate(Claims):
         Raises
         ------
         IncomparableModelError
-            The model has functions or classes of yours, and another version of Python made
+            The model has your own functions or classes, and another version of Python made
             the certificate.
         """
         python = self.library_versions.get("python", "")
@@ -70,7 +72,7 @@ class Certificate(Claims):
         )
 
     def with_monitor(self, path: str | PathLike[str]) -> Self:
-        """Name the file of the monitor that watches what is claimed.
+        """Name the file of the monitor that watches a claim.
 
         Parameters
         ----------
@@ -149,6 +151,7 @@ class Certificate(Claims):
         tolerance: float | None = None,
         monitor: Watch | None = None,
         template: str = PLAIN,
+        path: Frontier | None = None,
     ) -> str:
         """Write a whole page that can be filed, sent and printed by itself.
 
@@ -164,10 +167,13 @@ class Certificate(Claims):
             Largest difference between groups that was asked for.
         monitor : GapMonitor, optional
             Adds what it has seen since. It must watch one of the claims.
-        template : {"plain", "eu-ai-act", "nist-800-226"}, default="plain"
-            Headings: its own, those of Annex IV of the European Union's AI Act (technical
+        template : {"plain", "bias-scenario", "eu-ai-act", "nist-800-226"}, default="plain"
+            Headings: its own, those of a scenario of bias, those of Annex IV of the European
+            Union's AI Act (technical
             documentation), or the questions of NIST SP 800-226. What they ask and the certificate
             does not know is marked "not stated".
+        path : FairPathClassifier, optional
+            Adds the frontier between accuracy and the gap, with the point in use.
 
         Returns
         -------
@@ -184,7 +190,8 @@ class Certificate(Claims):
             When there is no such template.
         """
         book = as_ledger(ledger)
-        sections = certificate_sections(self, book, epsilon, tolerance, monitor, template)
+        given = self, book, epsilon, tolerance, monitor, template, path
+        sections = certificate_sections(*given, whole=True)
         return html_page(printable(title), printable(self._subtitle), sections)
 
     @completed_by(to_html)
@@ -197,8 +204,9 @@ class Certificate(Claims):
         tolerance: float | None = None,
         monitor: Watch | None = None,
         template: str = PLAIN,
+        path: Frontier | None = None,
     ) -> str:
-        """Write the same as Markdown, to be kept beside the model.
+        """Write the same as Markdown, to be kept with the model.
 
         Parameters
         ----------
@@ -210,8 +218,39 @@ class Certificate(Claims):
         str
         """
         book = as_ledger(ledger)
-        sections = certificate_sections(self, book, epsilon, tolerance, monitor, template)
+        given = self, book, epsilon, tolerance, monitor, template, path
+        sections = certificate_sections(*given, whole=True)
         return markdown_card(printable(title), printable(self._subtitle), sections)
+
+    def to_registry(
+        self,
+        about: Mapping[str, Any] | None = None,
+        *,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    ) -> dict[str, Any]:
+        """Write an entry for the registry of deployments of differential privacy.
+
+        Parameters
+        ----------
+        about : mapping, optional
+            What only you know: "name", "data_curators", "description", "intended_use",
+            "data_product_region", "data_product_sector", "publication_date", "actors",
+            "justification", "sources", "notes", "registry_authors", "url_slug". What is not given
+            is marked "to be stated".
+        ledger : None, path or PrivacyLedger, default=None
+            Says whether this is one release of many from the same people.
+
+        Returns
+        -------
+        dict
+            Of the registry's schema (three tiers; OpenDP, NIST), to be written as YAML.
+
+        Raises
+        ------
+        ValueError
+            `about` names something else, or the certificate promises no privacy.
+        """
+        return registry_entry(self, {} if about is None else about, as_ledger(ledger))
 
     @property
     def _subtitle(self) -> str:

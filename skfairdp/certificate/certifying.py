@@ -12,29 +12,37 @@ from sklearn.base import is_regressor
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
-from skfairdp.certificate.digest import Bound
-from skfairdp.certificate.evaluation import Evaluation, evaluate, leakage_remarks
+from skfairdp.certificate.evaluation import (
+    Evaluation,
+    evaluate,
+    leakage_remarks,
+    without_bounds,
+)
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.facts import known_facts
+from skfairdp.certificate.facts import known_facts, warn_of_guessed_outcome
 from skfairdp.certificate.holdout import (
     GroupedRows,
     check_answerable,
     check_positive,
     comparable_groups,
     one_row_each,
+    refuse_training_rows,
 )
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
 from skfairdp.certificate.mechanism_claims import claims_of_mechanism
-from skfairdp.certificate.unwrap import releases_rows, unwrap
+from skfairdp.certificate.number_claims import check_numbers_answerable, evaluate_numbers
 from skfairdp.datasets.stored_rows import with_columns_of
+from skfairdp.digests.digest import Bound
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.notions import Notion, get_notions
+from skfairdp.fairness.number_notions import get_number_notions
 from skfairdp.labels import count_rows
-from skfairdp.parameters import BOOLEAN, check_arguments
+from skfairdp.parameters import BOOLEAN, check_values
 from skfairdp.persons import refuse_other_order, warn_of_ids
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.unwrap import releases_rows, unwrap
 
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 
@@ -63,7 +71,7 @@ def certify(
     ledger: str | PathLike[str] | PrivacyLedger | None = None,
     check_ids: bool = False,
 ) -> Certificate:
-    """State what a fitted model guarantees about privacy and fairness.
+    """Certify the privacy and the fairness of a fitted model.
 
     With rows that were held out from training and selection it also bounds how far the deployed
     model's rates differ between groups in the population that the rows come from.
@@ -75,7 +83,8 @@ def certify(
     X : array-like, shape (n_rows, n_features), optional
         Held-out rows, as ``model.predict`` takes them.
     y : array-like, shape (n_rows,), optional
-        Their labels; not needed for demographic parity.
+        Their labels, not needed for demographic parity; of a regressor their targets, by which
+        errors are measured.
     sensitive_features : array-like, Series or DataFrame, optional
         Their groups, shape (n_rows,) or (n_rows, k); several columns form
         intersections. Rows with a missing value are outside the claim.
@@ -85,7 +94,9 @@ def certify(
     notion : str, Notion or list of them, default="demographic_parity"
         What is compared: "demographic_parity", "equal_opportunity",
         "equalized_odds", "accuracy_parity". Several share the error probability, so
-        that all their bounds hold together.
+        that all their bounds hold together. Of numbers: "distribution_gap", the largest
+        Kolmogorov-Smirnov distance of predictions, for which "demographic_parity" stands too, and
+        "mean_gap", the largest difference of means as a share of the range of ``target_bounds_``.
     confidence_level : float in (0, 1), default=0.95
         Probability that the bounds hold.
     bound : {"exact", "difference"}, default="exact"
@@ -98,16 +109,21 @@ def certify(
     cell_sizes : {"private", "public"}, default="private"
         Whether the number of rows of each (group, label) cell is public; used with
         `count_epsilon` only. Public sizes give narrower bounds.
-    holdout : {"public", "per_record", "by_index", "by_person"}, optional
-        Whether held-out rows need no protection (default without `count_epsilon`), or how a
-        record went to training or hold-out: by a draw of its own, so that the larger of the two
-        costs counts; by its position, as in ``train_test_split``, so that they compose (default
-        with `count_epsilon`); with its person, which needs `person_ids`. See
+    holdout : {"public", "per_record", "by_index", "by_person", "training"}, optional
+        That held-out rows need no protection ("public"; taken for granted without
+        `count_epsilon`, and the certificate says which of the two it was). Or how a record went
+        to training or hold-out: by a draw of its own ("per_record"), so that the larger of the
+        two costs counts; by its position ("by_index"), as in ``train_test_split``, so that they
+        compose (default with `count_epsilon`); with its person ("by_person"), which needs
+        `person_ids`. "training": these are the rows that the model was trained on. Their rates
+        are then a remark without a bound, for `count_epsilon` more. See
         docs/theory/certificate.md.
     groups : sequence, optional
         Declared groups, in place of those that the model was fitted with.
     pos_label : scalar, optional
-        Which of two classes is the positive outcome; None: the second of ``classes_``.
+        Which of two classes is the positive outcome, the one that people would rather have; None:
+        the second of ``classes_``, with a warning for codes 1 and 2, and where a name sounds like
+        a harm.
     n_certificates : int, default=1
         Number of certificates planned on the same held-out rows; they share the error
         probability.
@@ -127,7 +143,7 @@ def certify(
     check_ids : bool, default=False
         Warn of columns of `X` that look like identifiers: people may have several rows, and ε then
         speaks of one. Names and how many values differ are looked at without noise. The warning
-        is for you alone: no guarantee covers it, and nothing of it is in the certificate.
+        is for you alone: no guarantee covers it, and the certificate does not contain it.
 
     Returns
     -------
@@ -140,7 +156,8 @@ def certify(
     UnknownGroupError
         When a row's group is not one the model was fitted with.
     ValueError
-        When arguments contradict each other.
+        When arguments contradict each other; when the model was trained on these rows, as far as
+        this process knows, and `holdout` does not say so.
 
     Examples
     --------
@@ -155,8 +172,11 @@ def certify(
     >>> certificate.satisfies(tolerance=0.05)
     True
     """
+    deployed = unwrap(model)
+    of_numbers = is_regressor(deployed.final)
     settings = EvaluationSettings(
-        notions=get_notions(notion),
+        notions=() if of_numbers else get_notions(notion),
+        number_notions=get_number_notions(notion) if of_numbers else (),
         confidence_level=confidence_level,
         bound=bound,
         count_epsilon=count_epsilon,
@@ -170,20 +190,14 @@ def certify(
     )
     if X is None and any(part is not None for part in (y, sensitive_features, person_ids)):
         raise ValueError("y, sensitive_features or person_ids were given without X: pass the rows.")
-    check_arguments(locals(), check_ids=BOOLEAN)
+    check_values(check_ids=(check_ids, BOOLEAN))
     refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
-    deployed = unwrap(model)
-    if X is not None and is_regressor(deployed.final):
-        raise ValueError(
-            f"certify got held-out rows for {type(deployed.final).__name__}, which predicts "
-            "numbers: the notions compare rates of classes. Call certify(model) without rows for "
-            "its privacy, and compare predictions between groups with "
-            "fairlearn.metrics.MetricFrame, such as by mean_absolute_error."
-        )
     facts = known_facts(deployed, y, sensitive_features, pos_label)
+    if X is not None:
+        warn_of_guessed_outcome(deployed, y, pos_label)
     turned = check_positive(deployed, pos_label)
     privacy = model_privacy(deployed, public_steps)
     tell_ledgers(deployed, privacy, public_steps)
@@ -191,6 +205,7 @@ def certify(
     measured: tuple[str, ...] = ()
     if X is not None:
         refuse_other_unit(privacy, settings)
+        refuse_training_rows(deployed, X, settings)
         source = NoiseSource() if count_noise is None else count_noise
         book, held_out = as_ledger(ledger or deployed.ledger), X
         if person_ids is not None:
@@ -199,10 +214,15 @@ def certify(
         if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
             evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))
         else:
-            check_answerable(deployed, X, y, settings)
+            check = check_numbers_answerable if of_numbers else check_answerable
+            check(deployed, X, y, settings)
             with charged(book, settings, source, deployed.name, held_out) as settings:
                 rows = GroupedRows(X, y, sensitive_features, comparable)
-                evaluation = evaluate(deployed, rows, settings, source)
+                evaluated = evaluate_numbers if of_numbers else evaluate
+                evaluation = evaluated(deployed, rows, settings, source)
+            if settings.of_training:
+                privacy = with_counts(privacy, settings, source)
+                evaluation = without_bounds(evaluation)
         if not settings.private:
             measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
         trained = deployed.trained
@@ -226,6 +246,8 @@ def certify(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(bound_to.libraries),
         accuracy=evaluation.accuracy,
+        outcomes=evaluation.outcomes,
+        errors=evaluation.errors,
         facts=facts,
     )
 

@@ -10,10 +10,12 @@ from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
 from skfairdp.certificate.json_document import FORMAT, checked_document, version_of
+from skfairdp.certificate.number_errors import NumberErrors
+from skfairdp.certificate.outcomes import Outcomes
 from skfairdp.certificate.sentence import certificate_sentence
-from skfairdp.fairness.derivation import DEPLOYED, SCOPES
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import DEPLOYED, SCOPES
 from skfairdp.parameters import NONE, Number, check_arguments
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
@@ -48,11 +50,15 @@ class Claims:
         is run; not part of equality.
     accuracy : Accuracy or None
         Right answers on the held-out rows, where their labels were given.
+    errors : NumberErrors or None
+        Errors on the held-out rows, where a model predicts numbers and their targets were given.
     monitor_file : str or None
         File of the `GapMonitor` that watches a claim, as it was named; not part of equality.
     facts : tuple of Fact
         Columns, rows and terms of the model, each marked as public, declared or bought;
         not part of equality.
+    outcomes : Outcomes or None
+        Held-out rows by group, label and answer, from which the rates by group follow.
     """
 
     privacy: PrivacyGuarantee | None
@@ -65,8 +71,10 @@ class Claims:
     versions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     model_file: str | None = field(default=None, compare=False)
     accuracy: Accuracy | None = None
+    errors: NumberErrors | None = None
     monitor_file: str | None = field(default=None, compare=False)
     facts: tuple[Fact, ...] = field(default=(), compare=False)
+    outcomes: Outcomes | None = None
 
     def __post_init__(self) -> None:
         for name in ("fairness", "remarks", "facts"):
@@ -81,9 +89,14 @@ class Claims:
     @property
     def nearly_constant(self) -> bool:
         """Whether decisions are almost all alike, or no better than a constant answer."""
-        return any(claim.nearly_constant for claim in self.fairness) or (
-            self.accuracy is not None and self.accuracy.no_better
-        )
+        measured = self.measured
+        constant = any(claim.nearly_constant for claim in self.fairness)
+        return constant or (measured is not None and measured.no_better)
+
+    @property
+    def measured(self) -> Accuracy | NumberErrors | None:
+        """Accuracy, or errors of numbers, where targets of the held-out rows were given."""
+        return self.errors if self.accuracy is None else self.accuracy
 
     @property
     def impact_ratios(self) -> tuple[ImpactRatio, ...]:
@@ -199,6 +212,10 @@ class Claims:
             document["monitor_file"] = self.monitor_file
         if self.accuracy is not None:
             document["accuracy"] = self.accuracy.to_dict()
+        if self.outcomes is not None:
+            document["outcomes"] = self.outcomes.to_dict()
+        if self.errors is not None:
+            document["errors"] = self.errors.to_dict()
         if self.facts:  # files of earlier versions are written as they were
             document["facts"] = [asdict(fact) for fact in self.facts]
             document["derived"] = self._derived
@@ -206,14 +223,20 @@ class Claims:
 
     @property
     def _derived(self) -> dict[str, Any]:
-        """What follows from the rest, for those who read the file by other means."""
+        """Derived figures, for readers of the file without this package."""
+
+        def shown(x: float | None) -> float | None:
+            """Shares with three decimals; numbers of any size with four digits."""
+            return x and (round(x, 3) if self.errors is None else float(f"{x:.4g}"))
+
         return {
             "nearly_constant": self.nearly_constant,
             "utility": [
-                {"measure": name, "model": x and round(x, 3), "constant_answer": y and round(y, 3)}
-                for name, x, y in (self.accuracy.measures if self.accuracy else ())
+                {"measure": name, "model": shown(x), "constant_answer": shown(y)}
+                for name, x, y in (self.measured.measures if self.measured else ())
             ],
             "impact_ratios": [ratio.to_dict() for ratio in self.impact_ratios],
+            "outcomes": [] if self.outcomes is None else [r.to_dict() for r in self.outcomes.rates],
         }
 
     @classmethod
@@ -237,6 +260,8 @@ class Claims:
         """
         document = checked_document(text)
         privacy, known = document["privacy"], document.get("accuracy")
+        counted = document.get("outcomes")
+        errors = document.get("errors")
         try:
             found = cls(
                 privacy=None if privacy is None else PrivacyGuarantee.from_dict(privacy),
@@ -244,6 +269,8 @@ class Claims:
                 model_file=document.get("model_file"),
                 monitor_file=document.get("monitor_file"),
                 accuracy=None if known is None else Accuracy(**known),
+                outcomes=None if counted is None else Outcomes.from_dict(counted),
+                errors=None if errors is None else NumberErrors(**errors),
                 facts=tuple(Fact(**fact) for fact in document.get("facts", ())),
                 versions=tuple(document["library_versions"].items()),
                 **{name: document[name] for name in _AS_WRITTEN},

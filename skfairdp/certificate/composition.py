@@ -1,4 +1,4 @@
-"""The privacy half of a certificate: what all steps of a deployed model spent together."""
+"""Privacy of a certificate: composition of the costs of all steps of a deployed model."""
 
 from __future__ import annotations
 
@@ -11,14 +11,6 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.certificate.unwrap import (
-    ContainerChoice,
-    Deployed,
-    charges_privacy,
-    kind_of,
-    learns_from_rows,
-    why_learned,
-)
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose
@@ -26,13 +18,22 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import covered
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
+from skfairdp.receipts.unwrap import (
+    ContainerChoice,
+    Deployed,
+    charges_privacy,
+    kind_of,
+    learns_from_rows,
+    reads_by_itself,
+    why_learned,
+)
 
 Steps = Sequence[tuple[str, Any]]  # each with its name
 _SEEDED = "The noise of the counts is reproducible: anyone who knows its seed can subtract it."
 
 
 def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
-    """Compose what the parts of a deployed model promise.
+    """Compose the guarantees of the parts of a deployed model.
 
     Void, with the reasons first among its assumptions, when a part is not covered; None when a
     part was trained with ``epsilon=inf``.
@@ -49,7 +50,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
                 f"earlier steps are {names}."
             )
     place = deployed.place_of_release
-    # What post-processing learns from, besides the model inside it, is not looked into here.
+    # Rows that post-processing learns from, in addition to its inner model, are not examined here.
     if place is not None and shown is deployed:
         return _of_releases(deployed, place, public_steps)
     other, declared = sorted_steps(leaves, public_steps)
@@ -86,7 +87,7 @@ def with_counts(
 ) -> PrivacyGuarantee | None:
     """Add the cost of a noisy table of counts of held-out rows, where they are protected.
 
-    A record, or person, that found its side by a draw of its own is in one of the two: the larger
+    A record, or person, that found its side by its own draw is in one of the two: the larger
     cost counts. Cut "by_index" the costs compose, for records that are blanked in their place.
     """
     if privacy is None or settings.count_epsilon is None:
@@ -111,6 +112,8 @@ def with_counts(
     counts = dataclasses.replace(alone, adjacency=adjacency)
     if by_index:
         total = compose([model, counts])
+        if settings.of_training:
+            return total
         return dataclasses.replace(
             total, assumptions=(*total.assumptions, assumptions.HELD_OUT_BY_POSITION)
         )
@@ -134,7 +137,7 @@ def with_counts(
 
 
 def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSettings) -> None:
-    """Refuse noisy counts of rows beside a promise about persons, and the other way round."""
+    """Refuse noisy counts of rows with a guarantee for persons, and the reverse."""
     units = ("record", "person")
     if not settings.private or privacy is None or privacy.is_void or privacy.protects not in units:
         return
@@ -150,7 +153,7 @@ def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSett
 def counts_guarantee(
     count_epsilon: float, *, public_sizes: bool, source: NoiseSource, protects: str = "record"
 ) -> PrivacyGuarantee:
-    """State what a table of counts of held-out rows costs by itself."""
+    """State the guarantee of a table of counts of held-out rows alone."""
     if source.reproducible:
         return PrivacyGuarantee.void(_SEEDED)
     return PrivacyGuarantee(
@@ -169,7 +172,7 @@ def _note(count_epsilon: float, source: NoiseSource) -> str:
 
 
 def _of_releases(deployed: Deployed, place: int, public: Sequence[str]) -> PrivacyGuarantee | None:
-    """State what people are promised whom later steps see through their releases alone."""
+    """State the guarantee of people whose rows reach later steps through releases alone."""
     name, step = deployed.stages[place]
     own: PrivacyGuarantee | None = step.privacy_
     if own is None:
@@ -200,11 +203,11 @@ def _of_releases(deployed: Deployed, place: int, public: Sequence[str]) -> Priva
 
 
 def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
-    """Say what a later step promises, which is of another kind and never added."""
+    """Describe a guarantee of another kind, of a later step, which is never composed."""
     if stated is None or stated.is_void:
         return f"step {name!r} itself promises nothing"
     return (
-        f"beside this, and never added to it, step {name!r} promises ε = "
+        f"in addition to this, and not composed with it, step {name!r} guarantees ε = "
         f"{significant_up(stated.epsilon)}, δ = {significant_up(stated.delta, 3)} for "
         f"{PROTECTS[stated.protects]}, labels included, under {stated.adjacency}, to those who see "
         "the model and no release"
@@ -229,9 +232,10 @@ def _because(step: Any) -> str:
 
 
 def sorted_steps(leaves: Steps, public_steps: Sequence[str]) -> tuple[Steps, tuple[str, ...]]:
-    """Steps that were not declared public, and what is assumed of them and the others."""
+    """Steps that were not declared public, and the assumptions about all steps."""
     other = [leaf for leaf in leaves if not _listed(leaf[0], public_steps)]
-    return other, tuple(
+    typed = any(reads_by_itself(step) for _, step in other)
+    return other, (assumptions.TYPED_CELLS,) * typed + tuple(
         assumptions.DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
         for name, step in leaves
         if _listed(name, public_steps) and (charges_privacy(step) or learns_from_rows(step))

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.group_rates import LEVEL
-from skfairdp.fairness import derivation
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     noisy_gap_estimate,
@@ -20,15 +19,15 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_rate_intervals,
 )
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
-from skfairdp.fairness.derivation import AVERAGED, DEPLOYED
+from skfairdp.fairness.bounds.stored_numbers import TESTS, TESTS_OF_MEANS
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.kinds import EXACT, HOEFFDING, KINDS, NOISY_COUNTS
 from skfairdp.fairness.notions import Notion, Stratum
+from skfairdp.fairness.number_notions import NumberNotion
+from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 
 Rates = tuple[Notion, Sequence[Stratum]]  # those of a notion, as masks of a table
-_METHODS = {"exact": "exact, of each pair of groups", "difference": "difference (Hoeffding)"}
-_AVERAGED = "Hoeffding, on the probabilities of the random predictions"
-KIND_OF_METHOD = dict.fromkeys((*_METHODS.values(), _AVERAGED), derivation.HOEFFDING)
-KIND_OF_METHOD[_METHODS["exact"]] = derivation.EXACT
 
 
 def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
@@ -69,13 +68,38 @@ class Basis:
     labels: tuple[Hashable, ...]  # of the groups
     rests_on: tuple[str, ...]
 
-    def claim(self, notion: Notion, kind: str, claimed: Any, **inputs: Any) -> FairnessGuarantee:
-        """Make a claim, of which some is `claimed`; `inputs` to its bound beside the counts."""
-        how = derivation.Derivation.of(kind, claims=self.settings.claims, **inputs)
-        common = {"groups": self.labels, "assumptions": self.rests_on, "derivation": how}
+    def claim(
+        self,
+        notion: Notion | NumberNotion,
+        scope: str,
+        kind: str,
+        claimed: dict[str, Any],
+        **inputs: Any,
+    ) -> FairnessGuarantee:
+        """Make a claim of a scope, with a bound of a kind.
+
+        `claimed`: the fields of the claim that depend on counts; `inputs` to the bound, in addition
+        to the counts.
+        """
+        method = (
+            KINDS[kind]
+            .methods[scope]
+            .format(
+                cell_sizes=self.settings.cell_sizes,
+                test=TESTS[self.settings.bound],
+                test_of_means=TESTS_OF_MEANS[self.settings.bound],
+            )
+        )
+        common: dict[str, Any] = {
+            "groups": self.labels,
+            "assumptions": self.rests_on,
+            "derivation": Derivation.of(kind, claims=self.settings.claims, **inputs),
+        }
         return FairnessGuarantee(
             notion=notion.name,
             words=notion.words,
+            scope=scope,
+            method=method,
             confidence_level=self.settings.confidence_level,
             **common | claimed,
         )
@@ -88,20 +112,22 @@ def exact_claim(rates: Rates, table: NDArray, basis: Basis) -> FairnessGuarantee
     rows = hits + misses
     averaged = table.dtype.kind == "f"
     bound: Any = "difference" if averaged else settings.bound
-    method = _AVERAGED if averaged else _METHODS[bound]
     value = gap_upper_bound(hits, rows, confidence_level=settings.level_of_one_claim, bound=bound)
     claimed = {
         "bound": float(value),
-        "scope": AVERAGED if averaged else DEPLOYED,
-        "method": method,
         "estimate": gap_estimate(hits, rows),
         "counts": cell_counts(strata, basis.labels, hits, rows),
     }
-    return basis.claim(notion, KIND_OF_METHOD[method], claimed)
+    scope, kind = AVERAGED if averaged else DEPLOYED, EXACT if bound == "exact" else HOEFFDING
+    return basis.claim(notion, scope, kind, claimed)
 
 
 def noisy_claim(
-    rates: Rates, table: NDArray, noisy: NDArray, basis: Basis, noises: int = 1
+    rates: tuple[Notion | NumberNotion, Sequence[Stratum]],
+    table: NDArray,
+    noisy: NDArray,
+    basis: Basis,
+    noises: int = 1,
 ) -> FairnessGuarantee:
     """Make a claim from the noisy table; the true one is read for public sizes alone."""
     (notion, strata), settings = rates, basis.settings
@@ -119,10 +145,8 @@ def noisy_claim(
     level, figures = settings.level_of_one_claim, (successes, rows, lower, upper)
     claimed = {
         "bound": private_gap_upper_bound(cells, epsilon, confidence_level=level),
-        "scope": DEPLOYED,
-        "method": f"exact, from noisy counts of answers with {settings.cell_sizes} cell sizes",
         "estimate": noisy_gap_estimate(cells),
         "counts": cell_counts(strata, basis.labels, *figures, noisy=True),
     }
     inputs = {"epsilon": epsilon, "public_sizes": settings.public_sizes, "terms": terms}
-    return basis.claim(notion, derivation.NOISY_COUNTS, claimed, **inputs)
+    return basis.claim(notion, DEPLOYED, NOISY_COUNTS, claimed, **inputs)

@@ -1,4 +1,4 @@
-"""The deployed-model half of a certificate: held-out rows to bounds, and what a release shows."""
+"""Fairness of a certificate: bounds from held-out rows, and the information of a release."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils import _safe_indexing
+from numpy.typing import ArrayLike, NDArray
 
 from skfairdp import assumptions
 from skfairdp.certificate import counted_claims as counted
 from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
-from skfairdp.certificate.unwrap import Deployed, takes_groups
+from skfairdp.certificate.number_errors import NumberErrors
+from skfairdp.certificate.outcomes import Outcomes
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
-from skfairdp.fairness.derivation import AVERAGED, DOWNSTREAM_LIKE, OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
+from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.notions import Stratum
+from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
 from skfairdp.figures import as_given, rounded_down, rounded_up
-from skfairdp.labels import count_rows
+from skfairdp.labels import count_rows, take_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
+from skfairdp.receipts.unwrap import Deployed, takes_groups
 
 _LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show anything
 
@@ -41,6 +43,8 @@ class Evaluation:
     n_rows: int | None  # inside the claim; None where their number is private
     reasons: tuple[str, ...] = ()  # why there is not a claim
     accuracy: Accuracy | None = None
+    outcomes: Outcomes | None = None
+    errors: NumberErrors | None = None
 
 
 def evaluate(
@@ -61,12 +65,38 @@ def evaluate(
         claims = [counted.noisy_claim(rates, table, noisy, basis) for rates in notions]
         noise = noise_variance(settings.count_epsilon)
         accuracy = Accuracy.of_table(noisy[:, : len(held.classes)], noise)
-        return Evaluation(tuple(claims), None, accuracy=accuracy)
+        outcomes = _outcomes(held, noisy, settings)
+        return Evaluation(tuple(claims), None, accuracy=accuracy, outcomes=outcomes)
     claims = [counted.exact_claim(rates, table, basis) for rates in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, held, notions, settings)
     claims += _downstream_claims(deployed, held, notions, settings)
-    return Evaluation(tuple(claims), int(table.sum()), accuracy=Accuracy.of_table(table))
+    accuracy, outcomes = Accuracy.of_table(table), _outcomes(held, table, settings)
+    return Evaluation(tuple(claims), int(table.sum()), accuracy=accuracy, outcomes=outcomes)
+
+
+def _outcomes(held: HeldOut, table: NDArray, settings: EvaluationSettings) -> Outcomes | None:
+    """Counts by group, label and answer, as they are released; None without two of either."""
+    labelled = held.rows.y is not None and len(held.classes) == 2
+    if not labelled or settings.public_sizes:  # then counts of a cell are not independent
+        return None
+    return Outcomes.of_table(held.rows.groups.labels, table, settings.count_epsilon)
+
+
+def without_bounds(evaluation: Evaluation) -> Evaluation:
+    """Turn claims about rows that were trained on into remarks: nothing follows for others."""
+    remarks = [
+        "Counted, with noise, on the rows that the model was trained on, which bounds nothing for "
+        f"other people: {claim.rates} of "
+        + ", ".join(
+            f"{group_text(count.group)}{count.stratum and f' ({count.stratum})'} {count.rate:.3f}"
+            for count in claim.counts
+            if count.rate is not None
+        )
+        + "."
+        for claim in evaluation.fairness
+    ]
+    return Evaluation((), None, (*evaluation.reasons, *remarks))
 
 
 def _averages(
@@ -94,25 +124,23 @@ def _averages(
             given |= {"distances": own.distances, "n_draws": own.n_draws}
             claimed = {
                 "bound": own_models_bound(**given, error=1.0 - settings.level_of_one_claim),
-                "scope": AVERAGED,
-                "method": "smoothing: every group's own model, and its distance to the common one",
             }
-            claims.append(basis.claim(notion, OWN_MODELS, claimed, **given))
+            claims.append(basis.claim(notion, AVERAGED, OWN_MODELS, claimed, **given))
     return claims
 
 
 def _downstream_claims(
     deployed: Deployed, held: HeldOut, notions: list[counted.Rates], settings: EvaluationSettings
 ) -> list[FairnessGuarantee]:
-    """Bounds on what anybody can predict from the one code that is released of a person."""
+    """Bounds on the gap of any predictor from the one code that is released of a person."""
     (place, release), rows = deployed.release, held.rows
     inside = np.flatnonzero(rows.groups.codes >= 0)
     if release is None or not len(inside):
         return []
     if release is not deployed.final and deployed.group_aware:
         return []  # what also sees the group sees more than a code
-    X = deployed.transform(_safe_indexing(rows.X, inside), before=place)
-    given = _safe_indexing(rows.sensitive_features, inside)
+    X = deployed.transform(take_rows(rows.X, inside), before=place)
+    given = take_rows(rows.sensitive_features, inside)
     hidden, n_codes, attenuation = answers_of(release)._hidden_codes(X, given)
     if n_codes < 2:
         return []
@@ -142,21 +170,19 @@ def _downstream_claims(
         bound = total_variation_bound(counts, confidence_level=settings.level_of_one_claim)
         claimed = {
             "bound": attenuation * bound,
-            "scope": DOWNSTREAM_LIKE,
-            "method": "total variation of one code, by an exact test of each event",
             "estimate": attenuation * total_variation(counts),
             "counts": counted.cell_counts(strata, basis.labels, hits, hits + misses),
             "assumptions": (*basis.rests_on, assumptions.ONE_CODE.format(hidden=rounded_up(bound))),
         }
         inputs = {"attenuation": attenuation, "n_codes": n_codes}
-        found.append(basis.claim(notion, TOTAL_VARIATION, claimed, **inputs))
+        found.append(basis.claim(notion, DOWNSTREAM_LIKE, TOTAL_VARIATION, claimed, **inputs))
     return found
 
 
 def leakage_remarks(
     deployed: Deployed, X: Any, sensitive_features: ArrayLike | None, confidence_level: float
 ) -> tuple[str, ...]:
-    """Measure what a release of public rows tells about the group; empty without a release."""
+    """Measure how much a release of public rows reveals about the group; empty without one."""
     place, release = deployed.release
     if release is None or sensitive_features is None:
         return ()
@@ -164,19 +190,19 @@ def leakage_remarks(
     inside = np.flatnonzero(groups.codes >= 0)
     if len(groups.labels) < 2 or groups.counts.min() < _LEAST:
         return (
-            "How much a release tells about the group was not measured: that needs two groups, "
+            "The information of a release about the group was not measured: that needs two groups, "
             f"and {_LEAST} held-out rows of each.",
         )
-    rows = deployed.transform(_safe_indexing(X, inside), before=place)
+    rows = deployed.transform(take_rows(X, inside), before=place)
     seen = takes_groups(release, "transform")
-    given = {"sensitive_features": _safe_indexing(sensitive_features, inside)} if seen else {}
+    given = {"sensitive_features": take_rows(sensitive_features, inside)} if seen else {}
     Z = release.transform(rows, **given)
     measured = classifier_lower_bound(
         np.asarray(Z), groups.codes[inside], confidence_level=confidence_level, random_state=0
     )
     return (
         f"Measured on {len(inside)} held-out rows: with {as_given(confidence_level)} confidence a "
-        f"release tells at least {rounded_down(measured.lower_bound or 0.0, 4)} nats about the "
+        f"release reveals at least {rounded_down(measured.lower_bound or 0.0, 4)} nats about the "
         f"group (estimate {measured.value:.4f}), shown by a classifier that guesses it; this "
         "confidence is apart from that of other claims.",
     )

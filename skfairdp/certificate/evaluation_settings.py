@@ -9,8 +9,11 @@ from skfairdp import assumptions
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
+from skfairdp.fairness.number_notions import NumberNotion
 from skfairdp.figures import as_given
 from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
+
+HOLDOUTS = ("public", "per_record", "by_index", "by_person", "training")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +21,7 @@ class EvaluationSettings:
     """Settings of an evaluation, fixed before the rows are looked at; see `skfairdp.certify`."""
 
     notions: tuple[Notion, ...]
+    number_notions: tuple[NumberNotion, ...] = ()  # of a model that predicts numbers
     confidence_level: float = 0.95
     bound: str = "exact"
     count_epsilon: float | None = None
@@ -38,7 +42,7 @@ class EvaluationSettings:
             bound=Choice(("exact", "difference")),
             count_epsilon=(NONE, Number(1e-4, 1e3)),
             cell_sizes=Choice(("private", "public")),
-            holdout=(NONE, Choice(("public", "per_record", "by_index", "by_person"))),
+            holdout=(NONE, Choice(HOLDOUTS)),
             n_certificates=COUNT,
             certificate_index=(NONE, COUNT),
         )
@@ -55,6 +59,11 @@ class EvaluationSettings:
             raise ValueError(
                 "cell_sizes='public' contradicts person_ids: which row of a person is counted is "
                 "drawn, so sizes of cells are not public; leave cell_sizes='private'."
+            )
+        if self.of_training and not self.private:
+            raise ValueError(
+                "holdout='training' counts protected rows: give count_epsilon, which is added to "
+                "what the training cost them."
             )
         of_either = self.holdout in (None, "by_person")
         if not of_either and self.private is (self.holdout == "public"):
@@ -73,13 +82,18 @@ class EvaluationSettings:
             )
 
     @property
+    def of_training(self) -> bool:
+        """Whether the rows are said to be those that the model was trained on."""
+        return self.holdout == "training"
+
+    @property
     def private(self) -> bool:
         """Whether the held-out rows are protected."""
         return self.count_epsilon is not None
 
     @property
     def unit(self) -> str:
-        """Whom noisy counts protect."""
+        """Unit that noisy counts protect."""
         return "person" if self.persons else "record"
 
     @property
@@ -90,18 +104,20 @@ class EvaluationSettings:
     @property
     def claims(self) -> int:
         """Number of claims that share the error probability."""
-        return self.n_certificates * len(self.notions) * self.bounds_each
+        return (
+            self.n_certificates * (len(self.notions) + len(self.number_notions)) * self.bounds_each
+        )
 
     @property
     def level_of_one_claim(self) -> float:
-        """Confidence of one claim, such that all of them hold together."""
+        """Confidence of one claim with which all claims hold together."""
         return level_of_one(self.confidence_level, self.claims)
 
 
 def holdout_assumptions(
     settings: EvaluationSettings, groups: Groups, with_labels: bool, how: str, classes: Sequence
 ) -> Iterator[str]:
-    """List the assumptions of a bound from held-out rows; `how` says what the rates count."""
+    """List the assumptions of a bound from held-out rows; `how` says how rates are counted."""
     yield from assumptions.held_out_rows(how, with_labels=with_labels, persons=settings.persons)
     if len(classes) == 2:
         # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.
@@ -113,17 +129,21 @@ def holdout_assumptions(
         yield "Rows without a listed group are outside the claim; their number is private."
         if with_labels and any(notion.needs_labels for notion in settings.notions):
             yield (
-                "What compares true labels leaves out rows whose label is none of the model's "
+                "Comparisons with true labels leave out rows whose label is not one of the model's "
                 "classes; their number is private."
             )
-        yield f"An answer that is none of the model's classes counts as {classes[0]!r}."
+        if classes:
+            yield f"An answer that is not one of the model's classes counts as {classes[0]!r}."
+        else:
+            yield "A prediction that is not a number counts as the smallest."
         yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.count_epsilon))
         if settings.public_sizes:
             yield assumptions.PUBLIC_CELLS
     else:
         if dropped := int((groups.codes < 0).sum()):
             yield f"Rows without a group are outside the claim: {dropped} were left out."
-        yield assumptions.PUBLIC_ROWS
+        said = settings.holdout == "public"
+        yield assumptions.PUBLIC_ROWS if said else assumptions.ROWS_TAKEN_AS_PUBLIC
     if settings.claims > 1:
         kinds = " times bounds of each" if settings.bounds_each > 1 else ""
         yield assumptions.SHARED_ERROR.format(claims=settings.claims, kinds=kinds)

@@ -1,37 +1,31 @@
-"""Recompute what a certificate claims from what it stores."""
+"""Recomputation of a certificate's claims from the figures that it stores."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from skfairdp.certificate.claims import Claims
-from skfairdp.certificate.counted_claims import KIND_OF_METHOD
 from skfairdp.certificate.facts import PUBLIC, Fact, known_facts
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.mechanism_claims import claims_of_mechanism
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
-from skfairdp.fairness.derivation import (
-    AVERAGED,
-    DEPLOYED,
-    EXACT,
-    FROM_ROWS,
-    NOISY_COUNTS,
-    SCOPES,
-    Derivation,
-)
+from skfairdp.certificate.outcomes import Outcomes
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
+from skfairdp.fairness.kinds import KINDS, BoundKind
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.recomputing import (
     recomputed_bound,
     recomputed_estimate,
     recomputed_intervals,
 )
+from skfairdp.fairness.scopes import AVERAGED, DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import PROTECTS
+from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
 
 DIGEST_SHOWS = (
     "A matching digest shows that the certificate names this model in this state. It does not show "
@@ -46,7 +40,7 @@ BOUND_TOLERANCE = 1e-6
 _SEARCHED = 1e-4
 # Accountants of other versions place their grids otherwise.
 EPSILON_TOLERANCE = 1e-4
-# Facts that a model tells by itself, and those that somebody declares.
+# Facts of the model itself, and those that somebody declares.
 _OF_MODEL = ("features", "persons trained on", "reason codes", "rows trained on")
 _POSITIVE = "positive outcome"
 _FACTS = (*_OF_MODEL, _POSITIVE, "target column", "group columns", "alternatives")
@@ -84,18 +78,46 @@ def examine(certificate: Claims) -> Examination:
     known, n_rows = certificate.accuracy, certificate.n_rows
     if known is not None and not known.noisy and n_rows is not None and known.rows != n_rows:
         found.append((WRONG, f"n_rows is stated as {n_rows}, but accuracy counts {known.rows:g}"))
+    found += _of_outcomes(certificate)
+    errors = certificate.errors
+    if errors is not None and errors.rows != n_rows:
+        found.append((WRONG, f"n_rows is stated as {n_rows}, but errors are of {errors.rows} rows"))
     found += _shared_errors(certificate.fairness)
     found += _of_neighbours(certificate.fairness)
     noisy = {count.noisy for claim in certificate.fairness for count in claim.counts}
     if known is not None and noisy and known.noisy not in noisy:
         found.append((WRONG, f"noise in accuracy is stated as {known.noisy}, unlike in the counts"))
     unknown = [fact.name for fact in certificate.facts if fact.name not in _FACTS]
-    found += [(WRONG, f"the fact {name!r} is none that a certificate states") for name in unknown]
+    found += [(WRONG, f"certificates state no fact {name!r}") for name in unknown]
     if certificate.privacy is not None and not certificate.privacy.is_void:
         found += _of_privacy(certificate.privacy, certificate.fairness)
     return Examination(
         **{kind: tuple(t for k, t in found if k == kind) for kind in (RECOMPUTED, MISSING, WRONG)}
     )
+
+
+def _of_outcomes(certificate: Claims) -> Iterator[Finding]:
+    """Compare the counts by group, label and answer with those of the claims and the accuracy."""
+    counted, accuracy = certificate.outcomes, certificate.accuracy
+    if counted is None:
+        return
+    for claim in certificate.fairness:
+        if (claim.notion, claim.scope) != ("demographic_parity", DEPLOYED):
+            continue
+        own = {group: sum(row[1] for row in rows) for group, rows in _by_group(counted)}
+        stated = {count.group: count.successes for count in claim.counts}
+        if stated.keys() != own.keys() or any(abs(own[k] - stated[k]) > 1e-6 for k in own):
+            yield WRONG, "outcomes by group are not those of the counts of demographic_parity"
+            return
+    rows = counted.total(label_known=True)
+    if accuracy is not None and abs(accuracy.rows - rows) > 1e-6 * max(1.0, abs(rows)):
+        yield WRONG, f"outcomes count {rows:g} labelled rows, and accuracy {accuracy.rows:g}"
+        return
+    yield RECOMPUTED, "rates of outcomes by group"
+
+
+def _by_group(counted: Outcomes) -> Iterator[tuple[Hashable, tuple[tuple[float, float], ...]]]:
+    return zip(counted.groups, counted.counts, strict=True)
 
 
 def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
@@ -177,7 +199,7 @@ def _other_claims(claims: Sequence[FairnessGuarantee], deployed: Deployed) -> It
 def _of_neighbours(claims: Sequence[FairnessGuarantee]) -> Findings:
     """Compare claims with each other.
 
-    Bounds on averages of draws are stated beside the counted answers to the same rows. Where
+    Bounds on averages over draws come with counted answers to the same rows. Where
     answers are counted at all, so is every other claim, of the same notion. None is made twice.
     """
     counted = [claim for claim in claims if claim.scope == DEPLOYED and claim.counts]
@@ -191,7 +213,8 @@ def _of_neighbours(claims: Sequence[FairnessGuarantee]) -> Findings:
         yield WRONG, f"{notion} ({scope}) is bounded twice by one method, {kind}"
     for claim in claims:
         if notions and claim.notion not in notions:
-            yield WRONG, f"{claim.notion} ({claim.scope}) stands beside counts of {sorted(notions)}"
+            others = f"but answers were counted for {sorted(notions)}"
+            yield WRONG, f"{claim.notion} ({claim.scope}) is stated, {others}"
         # Without a derivation nothing was recomputed, which is said.
         if claim.scope != AVERAGED or claim.derivation is None:
             continue
@@ -242,23 +265,27 @@ def _of_claim(claim: FairnessGuarantee) -> Findings:
     if not _rates_of(claim):
         yield WRONG, f"{name} counts rates that are not those of its notion"
     try:
-        if claim.counts:
+        if claim.counts or _counts_in_inputs(claim):
             yield _compared(f"estimate of {name}", claim.estimate, recomputed_estimate(claim))
         elif claim.estimate is not None:
             yield MISSING, f"estimate of {name}: it stores no counts"
         if claim.derivation is None:
             yield _bound_without_source(name, claim)
         else:
-            share = _SEARCHED if claim.derivation.kind in (EXACT, NOISY_COUNTS) else 0.0
+            share = _SEARCHED if KINDS[claim.derivation.kind].searched else 0.0
             yield _compared(f"bound on {name}", claim.bound, recomputed_bound(claim), share)
         yield from _intervals(name, claim)
     except (ValueError, ArithmeticError, TypeError) as error:
         yield WRONG, f"{name} cannot follow from what it stores: {error}"
 
 
+def _counts_in_inputs(claim: FairnessGuarantee) -> bool:
+    return claim.derivation is not None and KINDS[claim.derivation.kind].counts_in_inputs
+
+
 def _bound_without_source(name: str, claim: FairnessGuarantee) -> Finding:
     # Certificates of earlier versions say only this much of where a bound came from.
-    kind = KIND_OF_METHOD.get(claim.method)
+    kind = next((n for n, kind in KINDS.items() if _shows_by_counts(kind, claim)), None)
     if claim.counts and kind is not None and claim.confidence_level is not None:
         # Whatever else shared the error probability, it can only have widened the bound.
         least = recomputed_bound(claim, Derivation.of(kind, claims=1))
@@ -268,13 +295,19 @@ def _bound_without_source(name: str, claim: FairnessGuarantee) -> Finding:
     return MISSING, f"bound on {name}: the file does not say what it follows from"
 
 
+def _shows_by_counts(kind: BoundKind, claim: FairnessGuarantee) -> bool:
+    """Whether a claim names this kind's method, and stores all that its bound follows from."""
+    return kind.inputs == ("claims",) and claim.method in kind.methods.values()
+
+
 def _intervals(name: str, claim: FairnessGuarantee) -> Findings:
     if all(count.low is None for count in claim.counts):
         return
-    if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
+    found = recomputed_intervals(claim, LEVEL)
+    if found is None:
         yield MISSING, f"intervals of {name}: the file does not say what they follow from"
         return
-    for count, low, high in zip(claim.counts, *recomputed_intervals(claim, LEVEL), strict=True):
+    for count, low, high in zip(claim.counts, *found, strict=True):
         where = f"interval of {group_text(count.group)} in {name}"
         yield _compared(f"lower end of the {where}", count.low, float(low))
         yield _compared(f"upper end of the {where}", count.high, float(high))
@@ -282,10 +315,15 @@ def _intervals(name: str, claim: FairnessGuarantee) -> Findings:
 
 def _of_rows(claim: FairnessGuarantee, n_rows: int | None) -> Findings:
     """Compare the number of rows with the counts, which are of all rows or of a part."""
+    if _counts_in_inputs(claim) and n_rows is not None:
+        assert claim.derivation is not None
+        found = sum(map(sum, claim.derivation.values["counts"]))
+        if found != n_rows:
+            yield WRONG, f"n_rows is stated as {n_rows}, but {claim.notion} counts {found} rows"
     counted = claim.confidence_level is not None and claim.counts
     if not counted or n_rows is None or any(count.noisy for count in claim.counts):
         return
-    notion = NOTIONS.get(claim.notion)  # of yours, what it counts is not stored
+    notion = NOTIONS.get(claim.notion)  # None for a user's own notion: its counts are not stored
     every = notion is not None and all(
         (stratum.successes | stratum.failures).all() for stratum in notion.strata((0, 1))
     )
@@ -298,7 +336,7 @@ def _of_rows(claim: FairnessGuarantee, n_rows: int | None) -> Findings:
 
 def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Findings:
     """Claims that say they share the error probability with fewer claims than there are."""
-    for scope in SCOPES:  # each has an error probability of its own
+    for scope in SCOPES:  # each has its own error probability
         of_it = [claim.derivation for claim in claims if claim.scope == scope]
         named = [how.values.get("claims") for how in of_it if how is not None]
         sharing = [number for number in named if number is not None]
@@ -341,7 +379,7 @@ def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]
     # Noisy counts of records cannot cost more than all that was spent on one.
     for claim in fairness if privacy.protects in ("record", "person") else ():
         how = claim.derivation
-        price = how.values["epsilon"] if how is not None and how.kind == NOISY_COUNTS else 0.0
+        price = how.values["epsilon"] if how is not None and KINDS[how.kind].spends else 0.0
         if price > privacy.epsilon * (1.0 + EPSILON_TOLERANCE):
             counts = f"the counts of {claim.notion} alone cost {_shown(price)}"
             yield WRONG, f"epsilon is stated as {_shown(privacy.epsilon)}, but {counts}"

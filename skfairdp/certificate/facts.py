@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skfairdp.certificate.search_fits import sizes_of
-from skfairdp.certificate.unwrap import Deployed, charges_privacy
-from skfairdp.privacy.plan import Plan
+from skfairdp.exceptions import FairnessWarning, warn_user
+from skfairdp.receipts.receipt import receipt_of
+from skfairdp.receipts.unwrap import Deployed, charges_privacy
 
-PUBLIC, DECLARED, BOUGHT = SOURCES = ("public", "declared", "bought")
+PUBLIC, DECLARED, ASSUMED, BOUGHT = SOURCES = ("public", "declared", "assumed", "bought")
+
+# Names of outcomes that somebody would rather not have.
+_HARMFUL = re.compile(
+    r"default|delinq|fail|churn|recid|arrest|convict|fraud|reject|refus|denied|denial|dropout|"
+    r"drop out|bad|risk|death|died|readmi|dismiss"
+)
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that is known: public, declared by somebody, or bought out of epsilon."""
+    """One thing that is known: public, declared by somebody, assumed, or bought out of epsilon."""
 
     name: str
     value: str
@@ -43,7 +50,7 @@ def known_facts(
     if len(classes) == 2:
         value = classes[1] if positive is None else positive
         shown = f"{target} = {value}" if target else str(value)
-        found.append(("positive outcome", shown, PUBLIC if positive is None else DECLARED))
+        found.append(("positive outcome", shown, ASSUMED if positive is None else DECLARED))
     found.append(("group columns", _names(sensitive_features), DECLARED))
     names = getattr(deployed.model, "feature_names_in_", None)
     n_features = getattr(deployed.model, "n_features_in_", None)
@@ -62,6 +69,23 @@ def known_facts(
     return tuple(Fact(name, str(value), source) for name, value, source in found if value)
 
 
+def warn_of_guessed_outcome(deployed: Deployed, y: Any, positive: Hashable | None) -> None:
+    """Warn where nobody said which outcome is the favourable one, and it is not plain."""
+    classes = np.asarray(getattr(deployed.final, "classes_", ())).tolist()
+    if positive is not None or len(classes) != 2:
+        return
+    harmful = [name for name in (_names(y), str(classes[1])) if _HARMFUL.search(name.lower())]
+    if not harmful and classes != [1, 2]:
+        return
+    why = f": {harmful[0]!r} sounds like a harm" if harmful else ""
+    warn_user(
+        f"Nobody said which of {classes} is the favourable outcome, so the certificate takes "
+        f"{classes[1]!r}{why}. A larger code or a later word is not always better for a person. "
+        "Give pos_label.",
+        FairnessWarning,
+    )
+
+
 def _names(given: Any) -> str:
     """Names of columns that came with their values."""
     named = getattr(given, "columns", None)
@@ -71,10 +95,10 @@ def _names(given: Any) -> str:
 
 def _trained_on(final: Any) -> tuple[str, object, str]:
     """Number of records or persons that the model was trained on, where its plan knows it."""
-    plan = getattr(final, "plan_", None)
     stated = getattr(final, "privacy_", None)
     unit = "persons" if getattr(stated, "protects", "") == "person" else "rows"
-    if not isinstance(plan, Plan) or (sizes := sizes_of(plan)) is None:
+    receipt = receipt_of(final)
+    if receipt is None or receipt.quote is None or (sizes := receipt.quote.sizes) is None:
         return unit, None, PUBLIC
     source = DECLARED if sizes.adjacency == "add-remove" else PUBLIC
-    return f"{unit} trained on", f"{sizes.total:,}", BOUGHT if plan.prior_epsilon else source
+    return f"{unit} trained on", f"{sizes.total:,}", BOUGHT if sizes.prior_epsilon else source

@@ -1,4 +1,4 @@
-"""Rates of single groups with intervals, and their ratios, beside the bounds on differences."""
+"""Rates of single groups with intervals, and ratios of rates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
-from skfairdp.fairness.derivation import DEPLOYED, NOISY_COUNTS, Derivation
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, group_text
+from skfairdp.fairness.kinds import NOISY_COUNTS
 from skfairdp.fairness.recomputing import recomputed_intervals
+from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.figures import rounded_down, rounded_up
 
 LEVEL = 0.95
@@ -124,14 +126,14 @@ def _together(
         hits, rows = np.array([(count.successes, count.trials) for count in counts]).T
         low, high = clopper_pearson(hits, rows - hits, error / 2.0)
         return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
-    if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
-        return [(0.0, 1.0)] * len(counts)
     try:
         with np.errstate(invalid="raise"):
-            ends = zip(*recomputed_intervals(claim, 1.0 - error), strict=True)
-    except (ValueError, ArithmeticError):  # counts that contradict each other: see `examine`
+            found = recomputed_intervals(claim, 1.0 - error)
+    except (ValueError, ArithmeticError):  # Counts that contradict each other: see `examine`
+        found = None
+    if found is None:
         return [(0.0, 1.0)] * len(counts)
-    pairs = zip(claim.counts, ends, strict=True)
+    pairs = zip(claim.counts, zip(*found, strict=True), strict=True)
     return [(float(a), float(b)) for count, (a, b) in pairs if count.stratum == stratum]
 
 

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import get_tags
 
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
-from skfairdp.labels import count_rows, label_column, positions
+from skfairdp.labels import count_rows, label_column, positions, take_rows
 from skfairdp.one_column import columns_of
 from skfairdp.persons import encode_persons
 from skfairdp.protocol import answers_of
+from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
+from skfairdp.trained_rows import trained_on
 
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
@@ -39,7 +40,7 @@ class GroupedRows:
     def part(self, where: NDArray[np.int64]) -> GroupedRows:
         """Some of the rows, by their positions."""
         values = (self.X, self.y, self.sensitive_features)
-        X, y, own = (None if given is None else _safe_indexing(given, where) for given in values)
+        X, y, own = (None if given is None else take_rows(given, where) for given in values)
         return GroupedRows(X, y, own, replace(self.groups, codes=self.groups.codes[where]))
 
 
@@ -52,7 +53,23 @@ def one_row_each(X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> tu
         groups_of_records(groups, persons)
     drawn = persons.same_row_each(person_ids)  # of several draws the best could be picked
     given = (X.tocsr() if hasattr(X, "tocsr") else X, y, sensitive_features)
-    return tuple(part if part is None else _safe_indexing(part, drawn) for part in given)
+    return tuple(part if part is None else take_rows(part, drawn) for part in given)
+
+
+def refuse_training_rows(deployed: Deployed, X: Any, settings: EvaluationSettings) -> None:
+    """Refuse rows that the model was trained on, as far as this process knows them."""
+    if settings.of_training or deployed.release[1] is not None:  # which would show rows once more
+        return
+    try:
+        known = trained_on(deployed.trained.final, X, deployed.transform)
+    except Exception:  # rows that the model cannot take are refused in its own words
+        known = False
+    if known:
+        raise ValueError(
+            "These are rows that the model was trained on, which bound nothing for other people: "
+            "a model treats those it has seen better. Certify on rows that were held out; or say "
+            "holdout='training', with count_epsilon, for a remark on these rows without a bound."
+        )
 
 
 def comparable_groups(
@@ -119,7 +136,7 @@ class HeldOut:
     turned: bool = False  # whether the model's first class comes last here
 
     def assumptions(self, settings: EvaluationSettings, how: str | None = None) -> tuple[str, ...]:
-        """List the assumptions of a bound from these rows; `how` says what the rates count."""
+        """List the assumptions of a bound from these rows; `how` says how rates are counted."""
         how, labelled = self.how if how is None else how, self.rows.y is not None
         groups = self.rows.groups
         return tuple(holdout_assumptions(settings, groups, labelled, how, self.classes))
@@ -150,7 +167,7 @@ def ask_holdout(
     one of their own, the last: a rate that compares no labels counts them as well.
     """
     y, groups, n_rows = rows.y, rows.groups, len(rows)
-    predicted, how = _answers(deployed, rows, private)
+    predicted, how = answers_to(deployed, rows, private)
     classes = _classes(deployed, predicted, y, private)
     turned = positive is not None and positive == classes[0]
     classes = classes[::-1] if turned else classes  # notions compare rates of the second of two
@@ -171,10 +188,10 @@ def draws_afresh(deployed: Deployed) -> bool:
     return any(releases_rows(part) or answers_of(part)._draws_afresh for part in parts)
 
 
-def _answers(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[NDArray, str]:
+def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[NDArray, str]:
     """Answers, and how they were given: see docs/theory/certificate.md.
 
-    Counts are binomial if an answer depends on its row and draws of its own alone. A model that
+    Counts are binomial if an answer depends on its row and its own draws alone. A model that
     answers otherwise in other company and another order is asked for one row at a time.
     """
     X, everybody = given.X, np.arange(len(given))
@@ -182,14 +199,15 @@ def _answers(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[NDA
     # about the others, and would reveal the row where rows are private.
     rows = np.flatnonzero(given.groups.codes >= 0) if deployed.group_aware else everybody
     if not len(rows):
-        return np.repeat(np.asarray(deployed.final.classes_)[:1], len(everybody)), ANSWERS_ASSUMED
+        nobody = np.asarray(getattr(deployed.final, "classes_", [0.0]))[:1]
+        return np.repeat(nobody, len(everybody)), ANSWERS_ASSUMED
 
     def ask(some: NDArray[np.int64]) -> NDArray[Any]:
         if np.array_equal(some, everybody):
             return np.atleast_1d(np.asarray(deployed.predict(X, given.sensitive_features)))
         table = X.tocsr() if hasattr(X, "tocsr") else X
-        own = _safe_indexing(given.sensitive_features, some) if deployed.group_aware else None
-        return np.atleast_1d(np.asarray(deployed.predict(_safe_indexing(table, some), own)))
+        own = take_rows(given.sensitive_features, some) if deployed.group_aware else None
+        return np.atleast_1d(np.asarray(deployed.predict(take_rows(table, some), own)))
 
     def one_after_another(calls: int) -> NDArray[Any]:
         parts = np.array_split(rows[::-1], min(calls, len(rows)))
@@ -199,7 +217,7 @@ def _answers(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[NDA
     if draws_afresh(deployed):
         how = ANSWERS_DRAWN
     elif private:
-        how = ANSWERS_ASSUMED  # asking again would tell whether a row of theirs differs
+        how = ANSWERS_ASSUMED  # asking again would reveal whether one of their rows differs
     elif np.array_equal(found, one_after_another(_CALLS)):
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
@@ -237,7 +255,7 @@ def _codes(values: ArrayLike, classes: list, n_rows: int, name: str, private: bo
 
 
 def check_positive(deployed: Deployed, positive: Any) -> bool:
-    """Whether the model's first class is the positive one; refuses what is none of two classes."""
+    """Whether the model's first class is the positive one; refuses a label of neither class."""
     if positive is None:
         return False
     classes = np.asarray(getattr(deployed.final, "classes_", ())).tolist()
@@ -249,8 +267,8 @@ def check_positive(deployed: Deployed, positive: Any) -> bool:
 def check_answerable(
     deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
 ) -> None:
-    """Refuse what an evaluation would, as far as no row is looked at, before a charge."""
-    _check_columns(deployed, X)
+    """Refuse, before a charge, whatever an evaluation would refuse without reading rows."""
+    check_columns(deployed, X)
     classes: list = [0, 1]  # stand for those of a model that tells them by its answers alone
     if settings.private or getattr(deployed.final, "classes_", None) is not None:
         classes = _classes(deployed, None, y, settings.private)
@@ -260,7 +278,7 @@ def check_answerable(
         notion.strata(classes, with_labels=y is not None)
 
 
-def _check_columns(deployed: Deployed, X: Any) -> None:
+def check_columns(deployed: Deployed, X: Any) -> None:
     first = deployed.stages[0][1] if deployed.stages else deployed.final
     try:
         shape = np.shape(X)

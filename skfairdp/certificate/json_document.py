@@ -47,6 +47,8 @@ _OPTIONAL: dict[str, _Rule] = {
     "model_file": (lambda v: v is None or (_TEXT[0](v) and bool(_HEX(v))), "a SHA-256, or null"),
     "monitor_file": _TEXT,
     "accuracy": _OBJECT,
+    "outcomes": _OBJECT,
+    "errors": _OBJECT,
     "facts": _LIST,
     "derived": _OBJECT,
     "signature": (lambda value: True, "a signature"),  # its own module looks at it
@@ -95,7 +97,7 @@ def _check_keys(
         raise ValueError(f"The text is not a whole certificate: {what} lacks {', '.join(missing)}.")
     unknown = sorted(set(found) - {*needed, *optional})
     if unknown:
-        raise ValueError(f"{what} holds {', '.join(unknown)}, which no certificate has.")
+        raise ValueError(f"{what} holds {', '.join(unknown)}, which certificates do not have.")
 
 
 def _finite(digits: str) -> float:

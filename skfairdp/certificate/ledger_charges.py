@@ -12,11 +12,12 @@ from sklearn.frozen import FrozenEstimator
 
 from skfairdp.certificate.composition import counts_guarantee, model_privacy, sorted_steps
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.unwrap import Deployed
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.ledger.findings import declare_public, record_void
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.receipt import receipt_of
+from skfairdp.receipts.unwrap import Deployed
 
 
 @contextmanager
@@ -50,15 +51,16 @@ def charged(
 def tell_ledgers(
     deployed: Deployed, privacy: PrivacyGuarantee | None, public_steps: Sequence[str]
 ) -> None:
-    """Tell the ledgers that training charged where their totals do not hold.
+    """Mark the totals of the ledgers that training charged where they do not hold.
 
     A fit charges its own cost: it does not know a step before it that learned from rows without
     noise, or of exact scores that a search has shown.
     """
-    # What is declared of one fit says nothing of another's steps. Noise tells fits apart; without
-    # it, a digest would tell of rows.
+    # Declarations of one fit do not hold for the steps of another. Noise makes fits
+    # distinguishable; without noise, a digest would reveal rows.
     parts = (part for _, part in deployed._ours() if getattr(part, "privacy_", None) is not None)
-    noisy = [vars(part).get("fit_digests_") for part in parts if not part.privacy_.is_void]
+    receipts = [receipt_of(part) for part in parts if not part.privacy_.is_void]
+    noisy = [None if receipt is None else receipt.digests for receipt in receipts]
     whose = f"found about the model of the fit {blake2b(repr(noisy).encode()).hexdigest()[:16]}"
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:

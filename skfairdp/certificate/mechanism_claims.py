@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dp_accounting.dp_event import RepeatAndSelectDpEvent
-
-from skfairdp.certificate.unwrap import Deployed, charges_privacy
-from skfairdp.fairness.derivation import TRAINING
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion
-from skfairdp.privacy.accounting.events import parts_of
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.plan import Plan
+from skfairdp.fairness.scopes import TRAINING
 from skfairdp.protocol import answers_of
+from skfairdp.receipts.receipt import receipt_of
+from skfairdp.receipts.unwrap import Deployed, charges_privacy
 
 
 def claims_of_mechanism(
@@ -32,18 +28,10 @@ def claims_of_mechanism(
         hooks.append(deployed.stages[place][1]._mechanism_fairness)
     claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
     searched = any(charges_privacy(search) for search in deployed.searches)
-    if claims and (searched or _chosen_from_several(deployed.final) or deployed.changes):
+    receipt = receipt_of(deployed.final)  # of a model that was taken out of a search, too
+    searched |= receipt is not None and receipt.one_of_several
+    if claims and (searched or deployed.changes):
         # True of one fit over its noise, not of the best of several, nor of what was put in
         # its place.
         claims = tuple(claim for claim in claims if claim.scope != TRAINING)
     return claims
-
-
-def _chosen_from_several(final: object) -> bool:
-    """Whether a model, taken out of a search of skfairdp, states what the whole search spent."""
-    stated, plan = getattr(final, "privacy_", None), getattr(final, "plan_", None)
-    if not isinstance(stated, PrivacyGuarantee) or not isinstance(plan, Plan):
-        return False
-    if stated.event is None:
-        return plan.prior_epsilon == 0.0
-    return any(isinstance(part, RepeatAndSelectDpEvent) for part, _ in parts_of(stated.event))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,14 +14,17 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedGroupKFold, StratifiedKFold
 
 from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
-from skfairdp.certificate.unwrap import charges_privacy, unwrap
+from skfairdp.fairness.groups import Groups
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
-from skfairdp.protocol import answers_of
+from skfairdp.receipts import Receipt, RowFacts
+from skfairdp.receipts.quoting import priced
+from skfairdp.receipts.receipt import receipt_of
+from skfairdp.receipts.unwrap import charges_privacy, unwrap
 
 FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
 
@@ -39,7 +43,7 @@ class FitsOfSearch:
         return self.n_candidates * self.folds + 1
 
     def costs(self, compose: str = "compose") -> str:
-        """Say what these fits compose to, with a form of that verb."""
+        """State the composition of these fits, with a form of the verb."""
         return (
             f"Its {self.n_fits} fits on overlapping rows ({self.n_candidates} candidates times "
             f"{self.folds} folds a row is in, and the refit) {compose} to ε = "
@@ -89,7 +93,7 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
 
 
 def search_reason(search: Any, final: Any) -> str:
-    """Say why a search voids privacy, and what its fits alone compose to."""
+    """Say why a search voids privacy, and state the composition of its fits alone."""
     reason = (
         f"{type(search).__name__} chose this model by scores of its training rows without noise, "
         "and those have no finite cost."
@@ -126,9 +130,11 @@ def _others(
     if not final.plan_.segments and not named & {"epsilon", "delta"}:
         # Nothing is sampled, so the cost of a fit does not depend on the number of rows.
         return [SelfComposedDpEvent(refit, len(candidates) * _fits_per_row(search))]
-    if not answers_of(final)._plans_ahead or (whole := sizes_of(final.plan_)) is None:
+    receipt = receipt_of(final)
+    if receipt is None or receipt.quote is None or (whole := receipt.quote.sizes) is None:
         return None
-    kept, stated = _event(search, final, search.best_params_, whole), final.privacy_
+    known = _facts(receipt, whole, final)
+    kept, stated = _event(search, final, search.best_params_, known), final.privacy_
     cost = math.nan if kept is None else event_epsilon(kept, stated.delta, stated.adjacency)
     if not math.isclose(cost, stated.epsilon, rel_tol=1e-6):
         return None  # the plan depends on more than is known here
@@ -144,24 +150,25 @@ def _others(
             return None
         for rows in trained_on:
             counts = tuple(max(1, count * rows // whole.total) for count in whole.counts)
-            event = _event(search, final, point, dataclasses.replace(whole, counts=counts))
+            fewer = dataclasses.replace(whole, counts=counts)
+            event = _event(search, final, point, _facts(receipt, fewer, final))
             if event is None:
                 return None
             events.append(event)
     return events
 
 
-def sizes_of(plan: Plan) -> Sizes | None:
-    """Sizes that all releases of a plan are made for: expected records of a batch by rate."""
-    found: set[tuple[int, ...]] = set()
-    for segment in plan.segments:
-        counts = np.divide(segment.expected_sizes, segment.rates)
-        if plan.adjacency == "change-attribute":  # it is private who is in which cell
-            counts = counts.sum(keepdims=True)
-        if segment.blocks:  # others are of public rows
-            found.add(tuple(map(round, counts.tolist())))
-    agreed = len(found) == 1 and all(*found)
-    return Sizes(plan.cells, found.pop(), plan.adjacency) if agreed else None
+def _facts(receipt: Receipt, sizes: Sizes, final: Any) -> RowFacts:
+    """Public facts about rows of these sizes; groups that are no cells of them are even."""
+    groups = None
+    if receipt.groups is not None:
+        n_groups = len(receipt.groups)
+        even = [max(1, sizes.total // n_groups)] * n_groups
+        known = sizes.counts if sizes.cells == receipt.groups else even
+        totals = np.array(known if len(known) == n_groups else even, dtype=np.int64)
+        groups = Groups(receipt.groups, np.zeros(0, dtype=np.int64), totals=totals)
+    n_classes = len(getattr(final, "classes_", (0, 1)))
+    return RowFacts(sizes.total, groups, final.n_features_in_, n_classes=n_classes)
 
 
 def _training_sizes(search: Any, n: int) -> list[int] | None:
@@ -178,19 +185,24 @@ def _training_sizes(search: Any, n: int) -> list[int] | None:
         return None
 
 
-def _event(search: Any, final: Any, point: Mapping[str, Any], sizes: Sizes) -> DpEvent | None:
-    """What a fit with a candidate's parameters releases; None where that is not known."""
+def _event(search: Any, final: Any, point: Mapping[str, Any], facts: RowFacts) -> DpEvent | None:
+    """Event of a fit with a candidate's parameters; None where it is unknown."""
     candidate = clone(search.estimator).set_params(
         **{key: clone(value, safe=False) for key, value in point.items()}
     )
     while hasattr(candidate, "steps"):
         candidate = candidate.steps[-1][1]
-    settings = candidate.get_params(deep=False) if type(candidate) is type(final) else {}
-    opaque = settings.get("group_sizes_epsilon") is not None or settings.get("reproducible_noise")
-    if not settings or opaque or settings.get("epsilon") == math.inf:
+    if type(candidate) is not type(final):
         return None
     try:
-        plan = candidate._plan(sizes, candidate._calibrate(sizes))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its fits have said it
+            quote = priced(candidate, facts)
     except (TypeError, ValueError):
         return None  # such a fit fails too, and may have released something before
-    return None if plan.noiseless else covering_event(plan)
+    # Noise that a seed repeats, or a plan from sizes that each fit buys, has no event here.
+    stated, bought = quote.privacy, quote.plan is None or quote.plan.prior_epsilon
+    if stated is None or stated.is_void or bought:
+        return None
+    assert quote.plan is not None
+    return covering_event(quote.plan)

@@ -98,7 +98,7 @@ def fingerprint(key: keys.Ed25519PublicKey) -> str:
 
 
 def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
-    """Make a pair of keys as PEM files, and return where the public one is: beside the private.
+    """Make a pair of keys as PEM files in one folder, and return the path of the public one.
 
     Only their owner can read the private one. Raises a SignatureError where a file exists.
     """

@@ -1,4 +1,4 @@
-"""``verify``, ``keygen`` and ``ledger``: what was filed, keys to sign it, and what was spent."""
+"""``verify``, ``keygen`` and ``ledger``: check filed certificates, make keys, print costs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import joblib
 from skfairdp import Certificate, PrivacyLedger
 from skfairdp.certificate import signing
 from skfairdp.certificate.examination import DIGEST_SHOWS, contradictions
-from skfairdp.certificate.unwrap import unwrap
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
 from skfairdp.command_line.parsing import PASSPHRASE
+from skfairdp.receipts.unwrap import unwrap
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -103,7 +103,7 @@ def _loaded(path: Path, content: bytes) -> Any:
 
 
 def show_ledger(arguments: argparse.Namespace) -> int:
-    """Print what was spent on each data set of a ledger."""
+    """Print the privacy spent on each data set of a ledger."""
     if not arguments.file.is_file():
         raise CommandError(f"There is no privacy ledger {arguments.file}.")
     ledger = PrivacyLedger(arguments.file)

@@ -17,7 +17,7 @@ from skfairdp.exceptions import BudgetExceededError, SkfairdpError
 
 
 class CommandError(SkfairdpError):
-    """Something that was given on the command line is not what it should be."""
+    """An argument of the command line is invalid."""
 
     def __init__(self, *complaints: str) -> None:
         several = f"{len(complaints)} things have to be mended:\n- " + "\n- ".join(complaints)
@@ -44,7 +44,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Turn a request to end into an exception, so that a run says what stays of it."""
+    """Turn a request to end into an exception, so that a run can report its state."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may ask for signals
         return
@@ -60,7 +60,7 @@ def terminable() -> Iterator[None]:
 
 
 def explained(error: BaseException) -> tuple[int, str]:
-    """Exit code and message of a command that failed; what others worded may quote a row."""
+    """Exit code and message of a failed command; messages of other packages may quote a row."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     unworded = f"{type(error).__name__} ({place.filename}, line {place.lineno})"
     match error:
@@ -78,11 +78,19 @@ def explained(error: BaseException) -> tuple[int, str]:
         case KeyboardInterrupt():
             return 128 + signal.SIGINT, "Interrupted."
         case _:  # Python's own exit code would be 1: "it doesn't hold"
-            return 4, f"{unworded}: this is a fault of this program, and no answer."
+            return 4, (
+                f"{unworded}: this is a fault of this program, and no answer. Run it again with "
+                "--debug to see where, and report that to the maintainers, without lines that "
+                "quote your rows."
+            )
 
 
 def _worded_here(error: Exception) -> bool:
-    """Whether a ``raise`` of this package made the error, and not a function that it called."""
+    """Whether a ``raise`` of this package made the error, and not a function that it called.
+
+    Python's own ValueErrors, as of ``float(cell)``, quote a cell and come from the same frames; the
+    instruction that was running is all that distinguishes them.
+    """
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

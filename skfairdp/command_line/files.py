@@ -2,88 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from shlex import quote
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from skfairdp.certificate.json_document import strict_json
 from skfairdp.command_line.errors import CommandError
 
-PARQUET = (".parquet", ".pq")
+if TYPE_CHECKING:
+    from skfairdp.command_line.request import Request
+
 YAML = (".yaml", ".yml")
-
-
-def read_rows(path: Path, inferred: Collection[str] | None = None) -> pd.DataFrame:
-    """Read a table from a CSV or Parquet file.
-
-    `inferred`: columns of a CSV file whose type is that of all their cells; None for every one.
-    Others are texts as they are written, so that no row changes how those of others are read.
-    """
-    _check_exists(path)
-    kinds = None
-    try:
-        if path.suffix.lower() in PARQUET:
-            rows = _parquet(path)
-        else:
-            if inferred is not None:
-                names = pd.read_csv(path, nrows=0).columns
-                kinds = {name: str for name in names if name not in inferred}
-            rows = pd.read_csv(path, dtype=kinds)
-    except ImportError:
-        raise CommandError(
-            f"{path} is a Parquet file, and reading those needs pyarrow, which is not installed: "
-            "pip install pyarrow, or give a CSV file."
-        ) from None
-    except CommandError:
-        raise
-    except Exception as error:  # whatever the reader makes of the file; its message may quote a row
-        kind = type(error).__name__
-        raise CommandError(f"{path} could not be read as a table: {kind}.") from None
-    if len(rows) == 0:
-        raise CommandError(f"{path} has no rows.")
-    # Where there is no header, these names are a person's data: they are not shown.
-    if rows.columns.duplicated().any():
-        raise CommandError(f"{path} has columns of the same name; give each column its own.")
-    if path.suffix.lower() not in PARQUET and not isinstance(rows.index, pd.RangeIndex):
-        # pandas then takes the first columns for names of rows.
-        raise CommandError(f"{path} has rows with more fields than its first line has names.")
-    rows.columns = [str(name) for name in rows.columns]
-    return rows
-
-
-def _parquet(path: Path) -> pd.DataFrame:
-    """Read a Parquet file so that no cell changes how those of other rows are read.
-
-    Arrow would make floats of all whole numbers of a column with a missing one. A column of
-    categories would list the texts of people who are held out beside those of the others.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path)
-    wrong = [
-        f"{quote(field.name)} ({field.type})"
-        for field in table.schema
-        if pa.types.is_nested(field.type) or pa.types.is_float16(field.type)
-    ]
-    if wrong:
-        raise CommandError(
-            f"{path} has columns whose cells are lists, records or half floats, which hold no "
-            f"single value: {', '.join(wrong)}. Write the file without them, or with plain columns."
-        )
-    rows = table.to_pandas(integer_object_nulls=True)
-    for place, kind in enumerate(rows.dtypes):
-        if isinstance(kind, pd.CategoricalDtype):
-            rows.isetitem(place, rows.iloc[:, place].astype(object))
-    return rows
 
 
 def read_document(path: Path) -> Any:
@@ -96,7 +29,7 @@ def read_document(path: Path) -> Any:
             raise CommandError(f"{path} is not JSON: {error.msg} in line {error.lineno}.") from None
         except ValueError:
             raise CommandError(
-                f"{path} is not JSON as it is wanted: no key twice in an object, no NaN."
+                f"{path} is not valid JSON: no key may occur twice in an object, and no NaN."
             ) from None
     try:
         import yaml
@@ -114,6 +47,15 @@ def read_document(path: Path) -> Any:
         raise CommandError(f"{path} is not YAML{where}.") from None
 
 
+def document_text(document: Mapping[str, Any]) -> str:
+    """Write a document as YAML, or where PyYAML is absent as JSON, which YAML readers take."""
+    try:
+        import yaml
+    except ImportError:
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return str(yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=100))
+
+
 def read_text(path: Path) -> str:
     try:
         return read_bytes(path).decode("utf-8")
@@ -122,7 +64,7 @@ def read_text(path: Path) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    _check_exists(path)
+    check_exists(path)
     try:
         return path.read_bytes()
     except OSError as error:
@@ -139,7 +81,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise CommandError(
-                f"{option} and {other} both name {path}; give each output a file of its own."
+                f"{option} and {other} both name {path}; give each output its own file."
             )
 
 
@@ -192,13 +134,13 @@ def _replace(path: Path, content: bytes) -> None:
         raise
 
 
-def _check_exists(path: Path) -> None:
+def check_exists(path: Path) -> None:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise CommandError(f"{path} {what}; give the name of a file.")
 
 
-def say(arguments: argparse.Namespace, text: str) -> None:
-    """Tell how far a run is."""
-    if not arguments.quiet:
+def say(request: Request, text: str) -> None:
+    """Print the progress of a run."""
+    if not request.quiet:
         print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""``monitor``: append decisions to a monitor, and tell whether a certified gap still holds."""
+"""``monitor``: append decisions to a monitor, and say whether a certified gap still holds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from skfairdp import Certificate, GapMonitor
 from skfairdp.assumptions import POSITIVE_OUTCOME
 from skfairdp.certificate.render.record_sections import check_watch
 from skfairdp.command_line.errors import CommandError
-from skfairdp.command_line.files import check_outputs, read_bytes, read_rows, read_text, write_whole
+from skfairdp.command_line.files import check_outputs, read_bytes, read_text, write_whole
+from skfairdp.command_line.reading import read_rows
 from skfairdp.exceptions import MonitorError
-from skfairdp.fairness.derivation import DEPLOYED
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import DEPLOYED
 
 
 def monitor(arguments: argparse.Namespace) -> int:
@@ -42,7 +43,7 @@ def monitor(arguments: argparse.Namespace) -> int:
     claim = _claim(certificate, arguments)
     if not claim.informative and arguments.tolerance is None:
         raise CommandError(
-            f"{arguments.certificate} has no useful bound; say by --tolerance what is acceptable."
+            f"{arguments.certificate} has no useful bound; give the acceptable gap by --tolerance."
         )
     arguments.other = None
     if arguments.positive is None:

@@ -1,4 +1,4 @@
-"""Commands, their options, and what they exit with."""
+"""Commands, their options and their exit codes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,7 +22,7 @@ from skfairdp.fairness.notions import NOTIONS
 
 # An environment variable, never an argument: those can be seen by all users of the machine.
 PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
-# Rows times epsilon from which the noise in the tables of a path is small beside usual tolerances.
+# Rows times epsilon from which the noise in a path's tables is below usual tolerances.
 ENOUGH_FOR_TABLES = 10_000
 # What is taken for one notion, what for several or for fewer rows, and the others.
 MECHANISMS = ("fair-path", "rates", "fairdp", "dpsgd")
@@ -48,6 +49,12 @@ epsilon; as each row is trained on or held out, the run costs epsilon once, and 
 Files are written whole, the model first, then certificate, card and page. If a run breaks off, it
 says what was charged, which stays charged, and which files are there.
 """
+PLAN = """\
+Takes the options of a report and stops before it: prints how many rows of each group it would train
+and certify on, what these can show of the tolerance and with which probability, the noise, whether
+there are rows enough for any model, what a schema would bring, and the ledger before and after.
+Nothing is spent, and nothing is written.
+"""
 VERIFY = """\
 Recomputes what a certificate claims from what it stores: bounds, estimates and intervals from
 counts, epsilon from events. Then compares the digest of the model in the file with the one that the
@@ -58,8 +65,9 @@ the signature is valid (--key), and the file is the one whose SHA-256 the certif
 names one. Only a valid signature makes that safe; without one, a stranger can have written both.
 """
 SCHEMA = """\
-Prints a schema (JSON) to be filled in: numbers need public bounds, texts the list of their
-categories. Names and types are looked at, and no value.
+Prints a schema (JSON) to be filled in: public bounds of numbers, and lists of categories of texts.
+What is left as it was drafted is learned by a part of epsilon. Names and types are looked at, and
+no value.
 """
 KEYGEN = "Makes an Ed25519 key pair. Nothing is overwritten; only you can read the private key."
 LEDGER = "Prints totals, budget and entries of a privacy ledger."
@@ -71,7 +79,7 @@ already is refused.
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with the options without printing all of them above it."""
+    """Prints an error about options without the list of all options."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message}\nAll options: {self.prog} --help\n")
@@ -102,10 +110,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 128 + signal.SIGPIPE
         except (Exception, KeyboardInterrupt, Terminated) as error:
+            if getattr(parsed, "debug", False):
+                traceback.print_exc()
             code, message = explained(error)
             for line in (message, *getattr(error, "__notes__", ())):
                 print(f"skfairdp: {line}", file=sys.stderr)
     return code
+
+
+_NO_HEADER = "the first line of a CSV file holds a row, and no names: column 1, column 2, ..."
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -130,8 +143,12 @@ def _parser() -> argparse.ArgumentParser:
     made = "train a model on a table, certify it, write a page"
     add = command("report reporting report", made, REPORT)
     _add_report_options(add)
+    foretold = "tell what a report can show and what it would cost; nothing is spent"
+    add = command("plan reporting plan", foretold, PLAN)
+    _add_report_options(add)
     add = command("schema schema draft", "draft a schema from names and types of columns", SCHEMA)
     add("data", type=Path, help="CSV or Parquet file")
+    add("--no-header", action="store_false", dest="header", help=_NO_HEADER)
     checked = "recompute a certificate, check its signature and its model"
     add = command("verify checking verify", checked, VERIFY)
     add("certificate", type=Path, help="certificate (JSON)")
@@ -141,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     strict = "exit with 1 too where a figure can't be recomputed"
     add("--strict", action="store_true", help=strict)
     add = command("keygen checking keygen", "make a pair of keys for signing certificates", KEYGEN)
-    beside = "private key; the public one goes beside it"
+    beside = "private key; the public one is written to the same folder"
     add("--out", required=True, type=Path, metavar="FILE", help=beside)
     asked = f"encrypt the private key; the passphrase is asked for, or taken from {PASSPHRASE}"
     add("--passphrase", action="store_true", help=asked)
@@ -184,16 +201,46 @@ def _add_report_options(add: Callable[..., Any]) -> None:
         help="look, without noise, for columns that seem to say whose row it is, and name them to "
         "you alone",
     )
-    column("--target", required=True, help="the outcome, one of two values")
+    column("--target", required=True, help="the outcome, of two values or up to ten")
     groups = "the groups; again for intersections. Never a feature"
     column("--sensitive", required=True, action="append", help=groups)
     add("--epsilon", required=True, type=positive, help="largest privacy loss, in nats")
-    part("--tolerance", default=0.05, help="largest difference between two groups (default 0.05)")
+    part(
+        "--tolerance",
+        default=0.05,
+        help="largest difference of rates between two groups (default 0.05)",
+    )
+    part(
+        "--ratio",
+        help="smallest ratio of selection rates that is asked for, such as .8; the tolerance is "
+        "then 1 - RATIO times --base-rate, the share of all people with the favourable outcome",
+    )
+    part(
+        "--base-rate",
+        help="share of people with the favourable outcome, if it is publicly known; nothing is "
+        "looked at for it",
+    )
     file("--out", default=Path("report.html"), help="the page (default report.html)")
     part("--delta", default=1e-6, help="probability of failure (default 1e-6)")
-    add("--positive", metavar="VALUE", help="the favourable outcome, one of the two values")
+    favourable = "the favourable outcome; needed where the target has two values"
+    add("--positive", metavar="VALUE", help=favourable)
     unread = "a column that is not looked at, such as a number of the customer; again for more"
     column("--drop", action="append", default=[], help=unread)
+    kept = "a feature although its name is that of an identifier; again for more"
+    column("--keep", action="append", default=[], help=kept)
+    add(
+        "--features",
+        type=_listed,
+        default=(),
+        metavar="COLUMN,COLUMN",
+        help="the only features (default: all columns that have no other part)",
+    )
+    merged = "put groups together under a new name; again for more"
+    add("--merge", type=_merge, action="append", default=[], metavar="NEW=A,B", help=merged)
+    without = "leave rows of a group out, of the training and of the claim; again for more"
+    add("--leave-out", action="append", default=[], metavar="GROUP", help=without)
+    flag("--skip-blank", help="leave rows out whose outcome or group is blank")
+    add("--no-header", action="store_false", dest="header", help=_NO_HEADER)
     file("--schema", help="bounds and categories (JSON or YAML)")
     flag(
         "--bounds-are-public",
@@ -215,19 +262,28 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     exact = "print exact counts of the rows held out: nothing protects these people"
     flag("--held-out-is-public", help=exact)
     part("--confidence", default=0.95, help="of the bounds (default 0.95)")
-    file("--ledger", help="charge the privacy ledger in this file")
-    add("--data-set", metavar="NAME", help="name of the rows in it (default: name of the file)")
+    beside = "charge the privacy ledger in this file (default: TABLE.skfairdp-ledger.db)"
+    file("--ledger", help=beside)
+    flag("--no-ledger", help="keep no account of what these people have spent")
+    found = "name of the rows in it (default: that under which these people are known, or the file)"
+    add("--data-set", metavar="NAME", help=found)
     total = "largest total of the data set, fixed at the first run"
     add("--budget", nargs=2, type=float, metavar=("EPSILON", "DELTA"), help=total)
     file("--certificate", help="also write the certificate (JSON)")
     watched = "name this file in the certificate as where decisions will be watched (monitor)"
     file("--monitor", help=watched)
     file("--card", help="also write a model card (Markdown)")
+    file("--registry", help="also write an entry for a registry of deployments (YAML)")
+    about = "what only you know for that entry: who decides what about whom, and why (JSON or YAML)"
+    file("--about", help=about)
     headings = "headings of page and card (default plain)"
     add("--template", choices=template_names(), default=PLAIN, help=headings)
     file("--model", help="also write the model (pickle)")
     add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")
+    flag("--plan", help="stop before anything is spent, and tell what the run could show")
+    flag("--anyway", help="run although the rows can hardly show the tolerance, and do not ask")
     flag("--quiet", help="no progress")
+    flag("--debug", help="show where in the program an error came up; it may quote rows")
 
 
 def _number(text: str, words: str, low: float, high: float) -> float:
@@ -238,6 +294,20 @@ def _number(text: str, words: str, low: float, high: float) -> float:
     if not low <= value < high:
         raise argparse.ArgumentTypeError(f"{text} is not a number {words}")
     return value
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, like age,income")
+    return names
+
+
+def _merge(text: str) -> tuple[str, tuple[str, ...]]:
+    new, _, values = text.partition("=")
+    if not new.strip() or not values.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not like other=north,south")
+    return new.strip(), _listed(values)
 
 
 positive = partial(_number, words="of at least 0.0001", low=1e-4, high=math.inf)

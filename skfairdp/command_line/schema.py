@@ -11,13 +11,15 @@ from typing import Any
 import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
-from skfairdp.command_line.files import read_rows
+from skfairdp.command_line.reading import read_rows
 from skfairdp.persons import looks_like_an_identifier
 
 EXAMPLE = (
     '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '
     '"purpose": {"categories": ["car", "home"]}, "id": {"drop": true}}}'
 )
+# Of a column of numbers, and of one of texts.
+_DRAFTS: tuple[dict[str, Any], ...] = ({"bounds": [None, None]}, {"categories": []})
 LARGEST = 1e300  # of a bound: differences of two such are finite
 
 
@@ -31,8 +33,8 @@ def stated(schema: Schema, key: str) -> dict[str, Any]:
 
 
 def draft(arguments: argparse.Namespace) -> int:
-    """Print what is still to be said of each column."""
-    rows = read_rows(arguments.data)
+    """Print the missing declarations of each column."""
+    rows = read_rows(arguments.data, header=arguments.header)
     columns = {name: _drafted(name, rows.dtypes[name]) for name in rows.columns}
     print(json.dumps({"columns": columns}, indent=2, ensure_ascii=False))
     return 0
@@ -43,14 +45,16 @@ def _drafted(name: str, dtype: Any) -> dict[str, Any]:
         return {"drop": True}
     if pd.api.types.is_bool_dtype(dtype):
         return {"categories": [False, True]}
-    return {"bounds": [None, None]} if pd.api.types.is_numeric_dtype(dtype) else {"categories": []}
+    return dict(_DRAFTS[not pd.api.types.is_numeric_dtype(dtype)])
 
 
 def schema_from(document: Any) -> Schema:
-    """Read a schema from what its file holds."""
+    """Read a schema from the content of its file."""
     columns = document.get("columns") if isinstance(document, dict) else None
     if not isinstance(columns, dict) or not columns or set(document) != {"columns"}:
         raise CommandError(f"A schema is an object of columns, like {EXAMPLE}.")
+    # What was drafted and not filled in declares nothing.
+    columns = {name: facts for name, facts in columns.items() if facts not in _DRAFTS}
     for name, facts in columns.items():
         _check_facts(name, facts)
     made: dict[str, Callable[[Any], Any]] = {"fill": float, "categories": tuple}
@@ -62,12 +66,12 @@ def schema_from(document: Any) -> Schema:
 
 
 def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schema:
-    """Complete a schema by what the rows hold, for rows whose bounds are public."""
+    """Complete a schema from rows with public bounds."""
     found = dict(known)
     for name in rows.columns:
         column = rows[name].dropna()
         if name in known or name in without or not len(column):
-            continue  # what is missing everywhere tells nothing
+            continue  # a column without values has no effect
         if pd.api.types.is_numeric_dtype(rows[name]):
             # Infinite ones are refused later, with the column's name.
             low, high = float(column.min()), float(column.max())

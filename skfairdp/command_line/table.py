@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -14,13 +13,14 @@ import numpy as np
 import pandas as pd
 
 from skfairdp.command_line.errors import CommandError, all_of
+from skfairdp.command_line.groups import checked_groups, with_groups_as_asked
+from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import Schema, public_schema, stated
 from skfairdp.persons import Persons, encode_persons, looks_like_an_identifier
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
 
-# Sizes and names of groups are public in what follows; a bound about fewer says nothing.
-SMALLEST_GROUP = 20
-LARGEST_NUMBER = 20
+# Of a target, as `FairPathClassifier` takes them.
+MOST_CLASSES = 10
 # A target value that fewer rows have is not shown in messages.
 _SHOWN = 20
 
@@ -33,8 +33,8 @@ class People:
     y: np.ndarray  # Outcomes as the table has them
     groups: pd.Series | pd.DataFrame
     schema: Schema | None  # None where bounds and categories have to be learned
-    outcomes: tuple[Any, Any]  # Sorted
-    positive: Any  # The favourable one
+    outcomes: tuple[Any, ...]  # Sorted
+    positive: Any  # The favourable one; None where there are more than two and none was named
     coding: str  # What is what, in words
     ids: pd.Series | None = None  # Whose row it is; None where each is a person
 
@@ -44,83 +44,107 @@ class People:
         return replace(self, X=X, y=y, groups=groups, ids=ids)
 
     @property
+    def declared(self) -> dict[str, Any]:
+        """Bounds as tuples and categories as lists, by column, as a table encoder takes them."""
+        schema = self.schema or {}
+        listed = {name: list(values) for name, values in stated(schema, "categories").items()}
+        return stated(schema, "bounds") | listed
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Features of which nothing is declared."""
+        return tuple(name for name in self.X.columns if name not in (self.schema or {}))
+
+    @property
     def persons(self) -> Persons:
         """Map rows to persons."""
         return encode_persons(np.arange(len(self.y)) if self.ids is None else self.ids, len(self.y))
 
 
-def people_of(rows: pd.DataFrame, asked: argparse.Namespace, schema: Schema | None) -> People:
-    """Sort out a table, and refuse one that can't be used; `asked` are options of ``report``."""
-    target, sensitive, dropped = asked.target, asked.sensitive, asked.drop
-    whose = [] if asked.person_ids is None else [asked.person_ids]
-    given = {"--target": [target], "--sensitive": sensitive, "--person-ids": whose}
-    options = (given | {"--drop": dropped}).items()
-    all_of(*(partial(_check_columns, rows, names, option) for option, names in options))
+def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> People:
+    """Sort out a table, and refuse one that can't be used."""
+    target, sensitive, features = request.target, request.sensitive, request.features
+    whose = () if request.person_ids is None else (request.person_ids,)
+    given = {"--target": (target,), "--sensitive": sensitive, "--person-ids": whose}
+    options = given | {"--drop": request.drop, "--keep": request.keep, "--features": features}
+    all_of(*(partial(_check_columns, rows, names, option) for option, names in options.items()))
     without = {target, *sensitive, *whose}
-    if len(without) < 1 + len(sensitive) + len(whose) or without & set(dropped):
-        raise CommandError("A column takes --target, --sensitive, --person-ids or --drop, not two.")
-    rows = rows.drop(columns=list(dropped))
+    if len(without) < 1 + len(sensitive) + len(whose) or without & {*request.drop, *features}:
+        raise CommandError(
+            "A column takes --target, --sensitive, --person-ids, --drop or --features, not two."
+        )
+    kept = [name for name in rows.columns if not features or name in {*features, *without}]
+    rows = rows[[name for name in kept if name not in request.drop]]
+    rows = with_groups_as_asked(rows, request)
     for name in (target, *sensitive):  # one "1.0" among many "1" says nothing
         column = rows[name]
         if pd.api.types.is_float_dtype(column) and (column == column.round()).all():
             rows[name] = column.astype(np.int64)
-    (y, outcomes, favourable), groups, (X, kept) = all_of(
-        partial(_outcome, rows[target], asked.positive),
-        partial(_groups, rows, sensitive, whose),
-        partial(_what_is_learned_from, rows, without, schema, asked.bounds_are_public),
+    (y, outcomes, favourable), groups, (X, kept_schema) = all_of(
+        partial(_outcome, rows[target], request.positive),
+        partial(checked_groups, rows, sensitive, whose),
+        partial(_what_is_learned_from, rows, without, schema, request),
     )
-    other = outcomes[outcomes[0] == favourable]
-    coding = (
-        f"The positive outcome is {target} = {favourable}, and the other one {target} = {other}; "
-        f"groups are those of {', '.join(sensitive)}."
-    )
-    ids = rows[asked.person_ids] if whose else None
-    return People(X, y, groups, kept, outcomes, favourable, coding, ids)
+    if len(outcomes) > 2:
+        _refuse_options_of_two(request)
+        listed = ", ".join(map(str, outcomes))
+        named = "" if favourable is None else f"; the favourable one is {favourable}"
+        coding = f"The outcomes of {target} are {listed}, and differences are those of each{named}"
+    else:
+        other = outcomes[outcomes[0] == favourable]
+        coding = (
+            f"The positive outcome is {target} = {favourable}, and the other one {target} = {other}"
+        )
+    coding += f"; groups are those of {', '.join(sensitive)}."
+    ids = rows[request.person_ids] if whose else None
+    return People(X, y, groups, kept_schema, outcomes, favourable, coding, ids)
 
 
 def _what_is_learned_from(
-    rows: pd.DataFrame, without: set[str], schema: Schema | None, bounds_are_public: bool
+    rows: pd.DataFrame, without: set[str], schema: Schema | None, request: Request
 ) -> tuple[pd.DataFrame, Schema | None]:
-    """Features, and what is declared of them."""
-    if schema is None and not bounds_are_public:
-        X = rows.drop(columns=list(without))
-        alike = [quote(str(name)) for name in X.columns if looks_like_an_identifier(name)]
-        if alike:
-            raise CommandError(
-                "Columns have names of identifiers, from which a model learns nothing but who is "
-                "who. If a person has several rows, name the column that says whose row it is, so "
-                f"that epsilon protects persons: --person-ids {alike[0]}. If every row is another "
-                f"person, leave them out: {' '.join(f'--drop {n}' for n in alike)}."
-            )
-        if X.columns.empty:
-            raise CommandError("No column is left as a feature.")
-        return X, None
-    schema = schema or {}
-    unknown = sorted(set(schema) - set(rows.columns))
-    if unknown:
+    """Features, and what is declared of them; what is not declared is learned under epsilon."""
+    declared = schema or {}
+    unknown = sorted(set(declared) - set(rows.columns))
+    if unknown and not (request.features or request.drop):
         raise CommandError(f"The schema names columns that the table lacks: {', '.join(unknown)}.")
-    undeclared = [name for name in rows.columns if name not in {*schema, *without}]
-    if undeclared and not bounds_are_public:
-        raise CommandError(
-            f"Nothing is declared about the columns {', '.join(undeclared)}. Bounds and categories "
-            "that are read off the rows would show extreme people's values. Declare them in "
-            "--schema FILE (or drop them there); leave the schema out, and a part of epsilon is "
-            "spent to learn all of them; or say --bounds-are-public if the smallest and largest "
-            "values and all categories in this file are public anyway."
+    left = [name for name in rows.columns if name not in {*declared, *without}]
+    alike = [
+        quote(str(name))
+        for name in left
+        if looks_like_an_identifier(name) and name not in {*request.keep, *request.features}
+    ]
+    if alike and not request.bounds_are_public:
+        index = all(name.strip("'").startswith("Unnamed") for name in alike)  # that pandas wrote
+        persons = (
+            "If a person has several rows, name the column that says whose row it is, so that "
+            f"epsilon protects persons: --person-ids {alike[0]}. "
         )
-    schema = public_schema(rows, schema, without) if bounds_are_public else schema
-    used = {**stated(schema, "bounds"), **stated(schema, "categories")}.keys() - without
-    if not used:
-        raise CommandError("No column is left as a feature; declare at least one in --schema.")
-    kept = {name: facts for name, facts in schema.items() if name in used}
-    return _features(rows, kept), kept
+        drops = " ".join(f"--drop {name}" for name in alike)
+        raise CommandError(
+            "Columns have names of identifiers, which only name people. "
+            f"{'' if request.person_ids or index else persons}"
+            f"If every row is another person, leave them out: {drops}. If one is no identifier, "
+            f"such as the number of phones in a house, say so: --keep {alike[0]}."
+        )
+    if request.bounds_are_public:
+        declared = public_schema(rows, declared, without)
+    used = {**stated(declared, "bounds"), **stated(declared, "categories")}.keys() - without
+    used = {name for name in used if name in rows.columns}
+    learned = [] if request.bounds_are_public else left
+    if not used and not learned:
+        raise CommandError("No column is left as a feature.")
+    kept = {name: facts for name, facts in declared.items() if name in used}
+    if not kept:
+        return rows[learned], None
+    return _features(rows, kept, learned), kept
 
 
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
     missing = [name for name in names if name not in rows.columns]
     if missing:
-        spelt = {str(name).lower(): str(name) for name in rows.columns}
-        near = get_close_matches(missing[0].lower(), spelt, n=1)
+        spelt = {str(name).lower().strip("'` "): str(name) for name in rows.columns}
+        near = get_close_matches(missing[0].lower().strip(), spelt, n=1)
         meant = f" Is {spelt[near[0]]!r} meant?" if near else ""
         raise CommandError(
             f"{option} names {', '.join(map(repr, missing))}, which is not a column of the table. "
@@ -128,53 +152,72 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
         )
 
 
-def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple[Any, Any], Any]:
-    """Outcomes, the two that there are, and the favourable one."""
+def _refuse_options_of_two(request: Request) -> None:
+    """Refuse what is about one favourable outcome of two."""
+    if request.mechanism == "fairdp":
+        raise CommandError("--mechanism fairdp takes a target of two values; leave it out.")
+    if request.ratio is not None or request.base_rate is not None:
+        raise CommandError(
+            "--ratio and --base-rate are about one favourable outcome of two; the target has more: "
+            "leave them out."
+        )
+
+
+def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple[Any, ...], Any]:
+    """Outcomes, the different ones, and the favourable one: of two, or where it was named."""
     name = column.name
     if column.isna().any():
-        raise CommandError(f"The target {name!r} is missing in some rows; leave those rows out.")
-    found = column.unique().tolist()
-    if len(found) != 2:
-        many = "one value" if len(found) < 2 else "more than two values"
         raise CommandError(
-            f"The target {name!r} has {many}; it must have two, such as approved and refused. "
-            "A number such as an age has to be cut in two first."
+            f"The target {name!r} is missing in some rows. If their outcome is not known, leave "
+            "those rows out: --skip-blank."
+        )
+    found = column.unique().tolist()
+    if not 2 <= len(found) <= MOST_CLASSES:
+        many = "one value" if len(found) < 2 else f"more than {MOST_CLASSES} values"
+        raise CommandError(
+            f"The target {name!r} has {many}; it must have two, such as approved and refused, or "
+            f"up to {MOST_CLASSES}. A number such as an age has to be cut into a few first."
         )
     if not any(all(isinstance(value, kind) for value in found) for kind in (str, int | float)):
         column = column.astype(str)  # dates, or kinds that have no common order
         found = column.unique().tolist()
-    first, second = sorted(found)
-    # The two classes are public, but a value of a few rows may be a slip that names a person.
+    outcomes = tuple(sorted(found))
+    # The classes are public, but a value of a few rows may be a slip that names a person.
     numbers = column.value_counts()
+    rare = [value for value in outcomes if numbers[value] < _SHOWN]
+    if len(outcomes) > 2 and rare:
+        raise CommandError(
+            f"The target {name!r} has {len(outcomes)} values, {len(rare)} of them in fewer than "
+            f"{_SHOWN} rows. If these are slips, correct them, else put rare values together."
+        )
     choices = " or ".join(
-        f"--positive {value}" if numbers[value] >= _SHOWN else "a value of very few rows"
-        for value in (first, second)
+        "a value of very few rows" if value in rare else f"--positive {value}" for value in outcomes
     )
-    if positive is None:
+    if positive is None and len(outcomes) == 2:
         raise CommandError(
             f"Name the favourable outcome of the target {name!r}: {choices}. The certificate "
             "compares how often each group gets it. A larger number is not always better for a "
-            "person: 1 may stand for a default or a refusal."
+            "person: 1 may stand for a default, a failure, a churn or a relapse, and codes 1 and 2 "
+            "for yes and no."
         )
-    chosen = [value for value in found if str(value) == positive]
-    if not chosen:
+    chosen = [value for value in outcomes if str(value) == positive]
+    if positive is not None and not chosen:
         raise CommandError(
             f"--positive {positive!r} is not a value of the target {name!r}; give one of its "
-            f"two values as the table spells it: {choices}."
+            f"values as the table spells it: {choices}."
         )
-    favourable = chosen[0]
-    y = np.where((column == second).to_numpy(dtype=bool), second, first)
-    return y, (first, second), favourable
+    places = pd.Categorical(column, categories=list(outcomes)).codes
+    return np.array(outcomes)[places], outcomes, chosen[0] if chosen else None
 
 
-def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Features as the schema declares them; each cell is read by itself."""
+def _features(rows: pd.DataFrame, schema: Schema, learned: Sequence[str]) -> pd.DataFrame:
+    """Features as the schema declares them, and `learned` ones; each cell is read by itself."""
     bounded, listed = stated(schema, "bounds"), stated(schema, "categories")
     found = all_of(
         *(partial(_bounded, rows[name], "fill" in schema[name]) for name in bounded),
         *(partial(_categories, rows[name], values) for name, values in listed.items()),
     )
-    X = rows[[name for name in rows.columns if name in schema]].copy()
+    X = rows[[name for name in rows.columns if name in {*schema, *learned}]].copy()
     for name, column in zip([*bounded, *listed], found, strict=True):
         X[name] = column  # not `assign`, whose keywords cannot be any name: "self" is its own
     return X
@@ -224,41 +267,3 @@ def _categories(column: pd.Series, listed: Sequence[Any]) -> pd.Series:
 def _numbers(values: Sequence[Any]) -> list[float | None]:
     read = read_cells(pd.Series(list(values), dtype=object)).numbers
     return [None if np.isnan(number) else float(number) for number in read]
-
-
-def _groups(
-    rows: pd.DataFrame, sensitive: Sequence[str], whose: Sequence[str]
-) -> pd.Series | pd.DataFrame:
-    groups, named = rows[list(sensitive)], ", ".join(map(repr, sensitive))
-    gaps = ", ".join(repr(name) for name in sensitive if groups[name].isna().any())
-    if gaps:
-        raise CommandError(
-            f"{gaps} is missing in some rows. Leave those rows out of "
-            "the file, and so out of the claim, or merge them with a group that they are treated "
-            "like; a value of its own, such as 'not stated', needs rows enough to show anything."
-        )
-    for name in whose:
-        try:
-            codes = groups.groupby(list(sensitive), observed=True).ngroup().to_numpy()
-            encode_persons(rows[name], len(rows)).one_each(
-                codes, f"Some person has rows of different groups in {named}."
-            )
-        except ValueError as error:
-            raise CommandError(f"--person-ids {name}: {error}") from None
-    people = groups[~rows.duplicated(whose)] if whose else groups
-    sizes = people.groupby(list(sensitive), observed=True).size()
-    if len(sizes) > LARGEST_NUMBER:
-        raise CommandError(
-            f"{named} makes {len(sizes)} groups; at most "
-            f"{LARGEST_NUMBER} can be compared. Sort them into a few, such as age classes."
-        )
-    if len(sizes) < 2:
-        raise CommandError(f"{named} makes one group; two are needed.")
-    small = int((sizes < SMALLEST_GROUP).sum())
-    if small:
-        raise CommandError(
-            f"{named} makes {len(sizes)} groups, {small} of them with fewer than {SMALLEST_GROUP} "
-            f"{'persons' if whose else 'rows'}: too few to say anything about. Put small groups "
-            "together with others, or leave them out."
-        )
-    return groups[sensitive[0]] if len(sensitive) == 1 else groups

@@ -51,7 +51,7 @@ class _ListOfWidths:
 
 
 class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParameters):
-    """Base of the comparators; a subclass builds an `Objective` and says what it needs.
+    """Base of the comparators; a subclass builds an `Objective` and declares its needs.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         return self.encoder_(x)
 
     def _read(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Batch, Widths]:
-        """Check what came in and turn it into tensors."""
+        """Check the arguments and turn them into tensors."""
         refuse_other_order(X=X, y=y, sensitive_features=sensitive_features)
         name, n_classes = type(self).__name__, 0
         if self._needs_labels:
@@ -200,7 +200,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         if min(n_values) < 2:
             raise ValueError(
                 f"sensitive_features holds {min(n_values)} group; {name} needs at least two "
-                "groups to learn what not to tell."
+                "groups to learn what to hide."
             )
         self.binary_ = np.all((values == 0) | (values == 1), axis=0)
         spread = values.std(axis=0, dtype=np.float64)
@@ -273,7 +273,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         return expecting(tags)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and what was fitted, nothing else."""
+        """Keep parameters and fitted attributes, nothing else."""
         kept = {*self.get_params(deep=False), *self._released, "_sklearn_version"}
         return {name: part for name, part in super().__getstate__().items() if name in kept}
 

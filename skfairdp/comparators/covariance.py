@@ -22,7 +22,8 @@ from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
+from skfairdp.records import Given
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -123,12 +124,12 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     intercept_: NDArray[np.float64] = field(init=False)
     n_iter_: int = field(init=False)
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         check_parameters(self, self._parameters)
-        X, self.classes_, labels = self._rows_of_fit(X, y, None)
-        groups = groups_of_training(sensitive_features, len(X))
+        X, self.classes_, labels = self._rows_of_fit(given.X, given.y, None)
+        groups = groups_of_training(given.sensitive_features, len(X))
         quote = self._priced(RowFacts(len(X), groups), self._randomness()[1])
-        self._charge(quote.charge)
+        charge(quote.charge)
         design = np.column_stack([X.astype(np.float64), np.ones(len(X))])
         # An intercept that is all but free, yet keeps the Hessian regular.
         ridge = np.append(np.full(X.shape[1], float(self.alpha)), 1e-10)
@@ -144,8 +145,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
                 ConvergenceWarning,
             )
         self.coef_, self.intercept_ = weights[np.newaxis, :-1], weights[-1:]
-        self.groups_ = groups.labels
-        self.privacy_ = quote.privacy
+        return Receipt(quote, groups.labels)
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         stated = PrivacyGuarantee.void(
@@ -168,6 +168,10 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         positive = self.decision_function(X) > 0.0
         return np.asarray(self.classes_[positive.astype(np.int64)])
+
+    @property
+    def _decides_by_parameters(self) -> bool:
+        return type(self).predict is CovarianceConstrainedClassifier.predict
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

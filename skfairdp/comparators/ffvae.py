@@ -37,7 +37,7 @@ class _FFVAELosses(Losses):
 
     def _build(self, rows: Batch) -> None:
         sizes, p = self.sizes, self.sizes.n_features
-        # One component tells two values apart, more values get one component each.
+        # One component for two values, one component each for more.
         self.widths = [sizes.n_components, *(n if n > 2 else 1 for n in sizes.n_values)]
         total = sum(self.widths)
         self.encoder = GaussianEncoder(self._net(p, 2 * total))
@@ -81,7 +81,7 @@ class FFVAEEncoder(VariationalEncoder):
     The latent space has components z and, for each sensitive attribute a_j, a block b_j:
     −log p(x | z, b) − alpha · Σ_j log p(a_j | b_j) + KL(q(z, b | x) ‖ N(0, I)) +
     gamma · KL(q(z, b) ‖ q(z) Π_j q(b_j)), the last by a discriminator's density ratio, for
-    one attribute too. `transform` gives z alone: b, which tells the attributes, is left out.
+    one attribute too. `transform` gives z alone: b, which reveals the attributes, is left out.
     Labels are not used, so that two components keep what describes rows best, seldom what
     the label needs.
 

@@ -122,9 +122,9 @@ class _PPVAELosses(Losses):
 class PPVAEEncoder(GroupAwareEncoder):
     """Privacy-preserving variational autoencoder. Not private in the sense of this package.
 
-    Keeps of a row what its group does not tell: KL(q(z | x, s) ‖ N(0, I)) −
+    Keeps the part of a row that its group does not predict: KL(q(z | x, s) ‖ N(0, I)) −
     beta · log p(x | z, s). The KL term bounds I(X, S; Z) and with it I(S; Z): a small beta
-    tells little of anything. Labels are not used.
+    carries little information. Labels are not used.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class _CFBLosses(Losses):
 class CFBEncoder(VariationalEncoder):
     """Conditional fairness bottleneck. Not private.
 
-    The representation tells as little as possible about the row, but what the label needs
+    The representation reveals as little as possible about the row, but what the label needs
     that the group does not say already: min I(X; Z) − beta · I(Y; Z | S), bounded by
     KL(N(f(x), σ²I) ‖ N(0, I)) + beta · CE(y | z, s). The encoder sees x alone, the decoder
     z and the group; σ² is learnt, one for all rows.

@@ -11,11 +11,11 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .source import read, read_card
+from .source import Request, read, read_card
 
 _CARD = read_card("adult")
 # The first records of adult.test and adult.data (age, fnlwgt), printed in countless tutorials: they
-# tell where in OpenML's table the official parts begin.
+# show where in OpenML's table the official parts begin.
 _FIRST_TEST, _FIRST_TRAIN, _N_TEST = (25, 226_802), (39, 77_516), 16_281
 
 
@@ -77,7 +77,18 @@ def fetch_adult(
     >>> adult.data.shape  # doctest: +SKIP
     (48842, 11)
     """
-    rows, source, assemble = read(_CARD, locals(), _from_openml)
+    rows, source, assemble = read(
+        _CARD,
+        Request(
+            data_home=data_home,
+            include_sensitive=include_sensitive,
+            drop_leaks=drop_leaks,
+            verify=verify,
+            download_if_missing=download_if_missing,
+            sensitive=sensitive,
+        ),
+        _from_openml,
+    )
     if complete_rows:
         rows = rows[~(rows[list(_CARD.categories)] == "?").any(axis=1)]
     split = rows["split"].to_numpy(dtype=object)

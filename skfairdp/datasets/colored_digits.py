@@ -46,7 +46,7 @@ def make_colored_mnist(
     part : {"all", "train", "test"}, default="all"
         Which images. All of them at 28 x 28 take 660 MB.
     n_samples : int or None, default=None
-        So many different images, drawn at random; None takes all.
+        Number of different images, drawn at random; None takes all.
     pixel_range : (float, float), default=(0.0, 1.0)
         Where black (0) and full colour (255) are mapped to.
     random_state : int or None, default=0

@@ -1,4 +1,4 @@
-"""ProPublica COMPAS: who is charged again within two years?"""
+"""ProPublica COMPAS: charges within two years."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .source import read, read_card, refuse_other, require_columns
+from .source import Request, read, read_card, refuse_other, require_columns
 
 _CARD = read_card("compas")
 _FEATURES = _CARD.file.columns[:8]
@@ -53,7 +53,16 @@ def fetch_compas(
     >>> fetch_compas(sensitive="sex").data.shape  # doctest: +SKIP
     (6172, 7)
     """
-    rows, source, assemble = read(_CARD, locals())
+    rows, source, assemble = read(
+        _CARD,
+        Request(
+            data_home=data_home,
+            include_sensitive=include_sensitive,
+            drop_leaks=drop_leaks,
+            verify=verify,
+            sensitive=sensitive,
+        ),
+    )
     if standard_filter:
         rows = rows[rows["standard_filter"] == 1]
     refuse_other("version", version, ("standard", "ten"))

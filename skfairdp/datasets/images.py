@@ -1,4 +1,4 @@
-"""Grey portraits (UTKFace), and what data sets of images share."""
+"""Grey portraits (UTKFace), and common parts of image data sets."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Card:
         return _DOCSTRING.format(names=names, online=online, leaks=leaks)
 
     def bunch(self, features: Sequence[str], text: str, **parts: Any) -> Bunch:
-        """Put declarations of `features`, a `text` besides the description, and rows together."""
+        """Put declarations of `features`, the description, a further `text` and rows together."""
         return Bunch(
             **parts,
             feature_names=features,
@@ -84,6 +84,18 @@ class Card:
             leak_columns=tuple(self.leaks),
             DESCR=f"{self.description.strip()}\n\n{text}",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Arguments that loaders share; `Card.docstring` describes them."""
+
+    data_home: str | os.PathLike[str] | None
+    include_sensitive: bool
+    drop_leaks: bool
+    verify: bool
+    download_if_missing: bool = False
+    sensitive: str | Sequence[str] | None = None  # None: the only sensitive feature of the set
 
 
 _DOCSTRING = """
@@ -145,23 +157,25 @@ def find_file(
 
 def read(
     card: Card,
-    given: Mapping[str, Any],
+    request: Request,
     from_openml: Callable[[pd.DataFrame], pd.DataFrame] = lambda rows: rows,
     file: str | None = None,
 ) -> tuple[pd.DataFrame, str, Callable[..., Bunch]]:
-    """Rows of a tabular data set, a sentence on their source, and `assemble` for columns of them.
+    """Read the rows of a tabular data set.
 
-    `given`: arguments of the loader. From a local file nothing is interpreted: ``?`` and ``None``
-    stay text. `from_openml` brings OpenML's table into that shape, where this takes more than
-    texts and whole numbers. `file`: which, of several.
+    From a local file nothing is interpreted: ``?`` and ``None`` stay text. `from_openml` brings
+    OpenML's table into that shape, where more than texts and whole numbers need it. `file`: name
+    of one of several files of the card.
+
+    Returns the rows, a sentence on their source, and `assemble` with the request's choices.
     """
     raw = card.file if file is None else card.files[file]
-    path = find_file(raw, given["data_home"], verify=given["verify"])
+    path = find_file(raw, request.data_home, verify=request.verify)
     if path is not None:
         source = f"file {raw.name}"
         rows = pd.read_csv(path, keep_default_na=False, low_memory=False)
         require_columns(rows, raw.columns, f"{str(path)!r}")
-    elif raw.openml_id is None or not given["download_if_missing"]:
+    elif raw.openml_id is None or not request.download_if_missing:
         raise missing(raw)
     else:
         try:
@@ -174,9 +188,13 @@ def read(
         rows = rows.rename(columns=names)
         require_columns(rows, kept, source)
         rows = from_openml(rows[kept].apply(_as_in_files))
-    named = ("sensitive", "include_sensitive", "drop_leaks")
-    asked = {name: given[name] for name in named if name in given}
-    return rows, source, partial(assemble, card=card, source=source, **asked)
+    choices = partial(
+        assemble,
+        sensitive=request.sensitive,
+        include_sensitive=request.include_sensitive,
+        drop_leaks=request.drop_leaks,
+    )
+    return rows, source, partial(choices, card=card, source=source)
 
 
 def _as_in_files(column: pd.Series) -> pd.Series:
@@ -219,7 +237,7 @@ def require_columns(rows: pd.DataFrame, columns: Sequence[str], origin: str) -> 
 
 
 def refuse_other(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Refuse an argument that is none of those allowed."""
+    """Refuse an argument that is not among those allowed."""
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}. Allowed are {allowed!r}.")
 

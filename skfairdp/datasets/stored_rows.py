@@ -62,7 +62,7 @@ class StoredRows(ABC):
             yield self._as_given(self.take(places))
 
     def places(self) -> Iterator[NDArray[np.int64]]:
-        """Places of all rows, of so many at a time as there is memory for."""
+        """Positions of all rows, in blocks that fit into memory."""
         row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
         step = max(1, min(CHUNK, self.cache_bytes // row_bytes))
         for start in range(0, len(self), step):
@@ -73,7 +73,7 @@ class StoredRows(ABC):
 
     @abstractmethod
     def _state(self) -> Any:
-        """What tells whether rows were changed; a subclass keeps it as `_first_state`."""
+        """State by which changed rows are detected; a subclass keeps it as `_first_state`."""
 
     def _within(self) -> bool:
         """Whether all values are numbers of a size, as far as this is known before a fit."""
@@ -167,11 +167,11 @@ def refuse_values(rows: StoredRows) -> None:
 
 
 def refuse_changes(rows: StoredRows) -> None:
-    """Refuse rows that are no longer what they were."""
+    """Refuse rows that have changed."""
     if rows._state() != rows._first_state:
         raise ValueError(
-            "'X' was changed while it was read: some rows are no longer what they were. Nothing "
-            "may write to a file that is in use: open one that was written anew again."
+            "'X' was changed while it was read: some rows are different now. Do not write "
+            "to a file that is in use; open a rewritten file again."
         )
 
 
@@ -221,7 +221,7 @@ def with_columns_of(X: Any, y: Any, sensitive_features: Any) -> tuple[Any, Any]:
     ):
         if own is not None and used is not own:
             raise ValueError(
-                f"{name!r} was given beside rows that bring their own, by {column!r} of "
+                f"{name!r} was given for rows that have their own, in {column!r} of "
                 f"{type(X).__name__}: leave out one of the two."
             )
     return labels, groups
@@ -237,7 +237,7 @@ def in_chunks(answer: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]
             return answer(self, X)
         if not len(stored):
             return answer(self, stored[:0])
-        refuse_changes(stored)  # or labels that were read before are put beside other rows
+        refuse_changes(stored)  # Else labels that were read before would be paired with other rows
         return np.concatenate([answer(self, part) for part in stored.chunks()])
 
     return answered

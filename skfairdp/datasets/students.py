@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .source import read, read_card
+from .source import Request, read, read_card
 
 _HSLS = read_card("hsls")
 _LAW = read_card("law_school")
@@ -51,7 +51,16 @@ def fetch_hsls(
     """
     if threshold is not None and not np.isfinite(threshold):
         raise ValueError(f"threshold is {threshold!r}. Allowed is a finite score, or None.")
-    rows, _, assemble = read(_HSLS, locals())
+    rows, _, assemble = read(
+        _HSLS,
+        Request(
+            data_home=data_home,
+            include_sensitive=include_sensitive,
+            drop_leaks=drop_leaks,
+            verify=verify,
+            sensitive=sensitive,
+        ),
+    )
     if observed_only:
         rows = rows[(rows["race_observed"] == 1) & (rows["math_observed"] == 1)]
     white_or_asian = rows["X1RACE"].isin(["White, non-Hispanic", "Asian, non-Hispanic"])
@@ -99,7 +108,16 @@ def fetch_law_school(
     >>> fetch_law_school().data.shape  # doctest: +SKIP
     (20798, 10)
     """
-    rows, _, assemble = read(_LAW, locals())
+    rows, _, assemble = read(
+        _LAW,
+        Request(
+            data_home=data_home,
+            include_sensitive=include_sensitive,
+            drop_leaks=drop_leaks,
+            verify=verify,
+            sensitive=sensitive,
+        ),
+    )
     available = {"race": rows["race"], "sex": rows["male"].map({1: "male", 0: "female"})}
     return assemble(
         rows[[*_LAW.bounds, *_LAW.categories]], target=rows["pass_bar"], available=available

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .source import read, read_card, refuse_other
+from .source import Request, read, read_card, refuse_other
 
 _ABALONE = read_card("abalone")
 _BANK = read_card("bank")
@@ -57,7 +57,13 @@ def fetch_abalone(
     # Rings are a nominal class at OpenML.
     rows, source, assemble = read(
         _ABALONE,
-        locals(),
+        Request(
+            data_home=data_home,
+            include_sensitive=include_sensitive,
+            drop_leaks=drop_leaks,
+            verify=verify,
+            download_if_missing=download_if_missing,
+        ),
         lambda rows: rows.assign(Rings=rows["Rings"].astype(float).astype("int64")),
     )
     split = None
@@ -113,7 +119,18 @@ def fetch_bank(
     """
     refuse_other("subset", subset, tuple(_BANK.files))
     refuse_other("age_groups", age_groups, tuple(_AGE_ENDS))
-    rows, _, assemble = read(_BANK, locals(), _bank, subset)
+    rows, _, assemble = read(
+        _BANK,
+        Request(
+            data_home=data_home,
+            include_sensitive=include_sensitive,
+            drop_leaks=drop_leaks,
+            verify=verify,
+            download_if_missing=download_if_missing,
+        ),
+        _bank,
+        subset,
+    )
     *features, outcome = _BANK.files[subset].columns
     return assemble(
         rows[features],
@@ -160,7 +177,16 @@ def fetch_default_credit(
     >>> fetch_default_credit().data.shape  # doctest: +SKIP
     (30000, 22)
     """
-    rows, _, assemble = read(_CREDIT, locals())
+    rows, _, assemble = read(
+        _CREDIT,
+        Request(
+            data_home=data_home,
+            include_sensitive=include_sensitive,
+            drop_leaks=drop_leaks,
+            verify=verify,
+            download_if_missing=download_if_missing,
+        ),
+    )
     sex = rows["SEX"].map({1: "male", 2: "female"})
     return assemble(rows[_COLUMNS], target=rows[_TARGET], available={"sex": sex})
 
@@ -198,7 +224,18 @@ def fetch_diabetes130(
     >>> fetch_diabetes130().data.shape  # doctest: +SKIP
     (101766, 45)
     """
-    rows, _, assemble = read(_DIABETES, locals(), _diabetes)
+    rows, _, assemble = read(
+        _DIABETES,
+        Request(
+            data_home=data_home,
+            include_sensitive=include_sensitive,
+            drop_leaks=drop_leaks,
+            verify=verify,
+            download_if_missing=download_if_missing,
+            sensitive=sensitive,
+        ),
+        _diabetes,
+    )
     if first_stay_only:
         rows = rows[~rows["patient_nbr"].duplicated()]
     table = rows[[*_DIABETES.bounds, *_DIABETES.categories]].assign(

@@ -30,7 +30,7 @@ class Rows:
     """The private training rows, kept only while a model is trained."""
 
     X: Tensor  # (n, ...): features, in the dtype and on the device of the module
-    targets: tuple[Tensor, ...]  # What the per-record objective takes besides the module's output
+    targets: tuple[Tensor, ...]  # Targets of the per-record objective
     codes: np.ndarray  # (n,): cell of each row; negative for rows that contribute to nothing
     persons: Persons | None = None  # Whose rows they are, where a record is a person
     # Where the features are if they are not in memory; X then has no rows, and says their kind, or
@@ -45,7 +45,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Statistic:
-    """A vector of each record that is summed beside its gradient."""
+    """A vector of each record that is summed in addition to its gradient."""
 
     size: int
     # ``of(output, *targets)`` returns the vectors of B records, shape (B, m). Row i depends on
@@ -106,7 +106,7 @@ class BatchSums:
             self._refuse_shared_noise(block)
             return block.weights, block.noise_std
         weights = tuple(float(a * b) for a, b in zip(block.weights, cell_weights, strict=True))
-        return weights, block.noise_std * float(np.linalg.norm(cell_weights))
+        return weights, block.cell_noise_std * float(np.linalg.norm(cell_weights))
 
     def _refuse_shared_noise(self, block: Block) -> None:
         """Refuse one noise for several cells where a record may go from one to another."""
@@ -221,7 +221,7 @@ class BatchSums:
         return known[1]
 
     def _spread(self, batch: Batch, weights: tuple[float, ...], block: int = 1) -> Tensor:
-        """Weight of each record; 0 for what fills up the last block of rows."""
+        """Weight of each record; 0 for the padding of the last block of rows."""
         n, block = len(batch), 1 if batch.persons is not None else block
         if len(weights) > 1:
             return fill(self._tensor(batch.spread(weights)), block)
@@ -234,9 +234,9 @@ class BatchSums:
     ) -> np.ndarray:
         """Count the rows of this process, or one of each person, a part at a time from the disk.
 
-        `assign`: maps rows to the count that each adds to, negative for none, and to the sign of
-        what it adds: no record adds more than one, whatever is asked for. Those of persons are
-        drawn once, so that all tables are about the same.
+        `assign`: maps rows to the count that each adds to, or to several in columns, negative for
+        none, and to the sign of what it adds: no record adds more than one to each, whatever is
+        asked for. Rows of persons are drawn once, so that all tables are about the same.
         """
         if self._one_row_each is None and isinstance(self._sampler, PersonSampler):
             self._one_row_each = np.zeros(len(self._rows.codes), dtype=bool)
@@ -245,7 +245,8 @@ class BatchSums:
         for places, rows in self._parts():
             entries, signs = assign(rows)
             if self._one_row_each is not None:
-                entries = np.where(self._one_row_each[places], entries, -1)
+                chosen = self._one_row_each[places]
+                entries = np.where(chosen if entries.ndim == 1 else chosen[:, None], entries, -1)
             for sign in (1, -1):
                 added = entries[(np.sign(signs) == sign) & (entries >= 0)]
                 counts += sign * np.bincount(added, minlength=n_counts)
@@ -267,14 +268,15 @@ class BatchSums:
         return torch.from_numpy(values).to(self._rows.X.device)
 
     def _noisy(self, total: Tensor, std: float) -> Tensor:
-        """Add the noise, in float64: the only way that a sum of private rows leaves."""
-        return self.processes.released(total, lambda whole: self._with_noise(whole, std))
+        """Add the noise, in float64: the only way that a sum of private rows leaves.
+
+        Where several processes train, it is added once, to the sum over the rows of all.
+        """
+        whole = self.processes.add_up(total)
+        noisy = self._with_noise(whole, std) if self.processes.leads else whole
+        return self.processes.hand_on(noisy, total.device)
 
     def _with_noise(self, total: Tensor, std: float) -> Tensor:
-        if std == 0.0:
-            return total.clone()
-        if self.meter.plan.exact_noise:
-            released = self._noise.on_grid(total.cpu().numpy(), std)
-            return torch.from_numpy(released).to(total.device)
-        noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
-        return noise.to(total.device).add_(total)
+        exact = self.meter.plan.exact_noise
+        released = self._noise.noisy(total.cpu().numpy(), std, exact=exact)
+        return torch.from_numpy(released).to(total.device)

@@ -1,11 +1,12 @@
 """Products of matrices that do not depend on the processor, nor on where a row stands.
 
 A processor adds the terms of a product in an order of its own choosing: by the place of a row
-in its block, by the alignment of memory, by how many rows there are. Where sums are rounded,
-the last bits of a row's result then depend on the rows beside it, and at the kink of a ReLU a
-last bit switches a unit on. Here nothing is left to round: each row of the left matrix and each
-column of the right one is first rounded to a grid so coarse that all products and all their
-sums are float64 numbers. Whatever the order of the additions, the result is the same.
+in its block, by the alignment of memory, by how many rows there are. Where it lets the place of a
+row decide (:mod:`skfairdp.engine.equal_rows`), the last bits of a row's result depend on the other
+rows, and at the kink of a ReLU a last bit switches a unit on. Here nothing is left to round:
+each row of the left matrix and each column of the right one is first rounded to a grid so coarse
+that all products and all their sums are float64 numbers. Whatever the order of the additions, the
+result is the same.
 
 The grid of a row has ``2**bits`` points up to the row's largest entry, with ``2 bits + log2(k)
 <= 53`` for sums of k terms: 23 bits for k up to 128, 21 for k up to 2048, about as fine as
@@ -17,15 +18,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+from skfairdp.assumptions import AS_TORCH_MULTIPLIES, EXACTLY
+
+# torch has no public name for what this module and `randomness` need: a mode that sees every
+# function (`TorchDispatchMode`, which the manual's chapter on extending torch imports from here),
+# the modes that are on, and the parts of composite functions. tests/attacks/test_rows_apart.py and
+# test_generators.py fail if a version changes one; the CI runs them with the lowest and the
+# newest version of torch.
 multiply = torch.matmul
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 # The bits of a float64 number that hold its exponent.
@@ -35,7 +44,7 @@ _SMALLEST, _LARGEST = 2.0**-400, 2.0**400
 
 
 def bits_for(terms: int) -> int:
-    """Return how many bits entries may have so that sums of so many products are exact."""
+    """Return the bits that entries may have so that a sum of `terms` products is exact."""
     return (53 - max(0, math.ceil(math.log2(max(terms, 1))))) // 2
 
 
@@ -95,6 +104,12 @@ def exact_matmul(left: Any, right: Any) -> Any:
     return found.to(torch.promote_types(left.dtype, right.dtype))
 
 
+def exact_linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Apply a linear layer, exactly but for the last rounding."""
+    found = product(parts_of(rows, -1), [part.t() for part in parts_of(weight, 1)])
+    return (found if bias is None else found.add_(bias)).to(rows.dtype)
+
+
 class DispatchMode(TorchDispatchMode):
     """A mode that does not import torch's compiler, which takes longer than most fits."""
 
@@ -143,7 +158,7 @@ def exactly() -> Iterator[None]:
 
 
 def is_on(kind: type[DispatchMode]) -> bool:
-    """Tell whether a mode of some kind is on this thread's stack."""
+    """Return whether a mode of some kind is on this thread's stack."""
     return any(isinstance(mode, kind) for mode in _get_current_dispatch_mode_stack())
 
 
@@ -164,7 +179,7 @@ def _vector(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _convolution(rows: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
-    """A convolution: what is added up for an output are entries of one row, and one kernel."""
+    """A convolution: each output sums products of entries of one row and one kernel."""
     transposed, groups = how[3], how[5]
     if transposed:  # as torch computes it: a rehearsal finds where places matter
         as_torch: Tensor = torch.ops.aten.convolution(rows, weight, bias, *how)
@@ -194,3 +209,17 @@ _PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "dot": _vector,
     "convolution": _convolution,
 }
+
+
+class Products(NamedTuple):
+    """Way to multiply rows by weights."""
+
+    matmul: Callable[[Tensor, Tensor], Tensor]
+    linear: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    # Makes a block of code in which any module multiplies in this way
+    everywhere: Callable[[], AbstractContextManager[None]]
+    assumed: str  # What a certificate says of it
+
+
+AS_TORCH = Products(torch.matmul, functional.linear, nullcontext, AS_TORCH_MULTIPLIES)
+EXACT = Products(exact_matmul, exact_linear, exactly, EXACTLY)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -11,12 +12,14 @@ from scipy.special import softmax
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from skfairdp.engine.clipping.linear_stacks import linear_stack
+from skfairdp.engine.equal_rows import all_alike, repeated_rows, same_bits
 from skfairdp.engine.exact_products import exactly
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, blocks, fill
 
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
+# Numbers that a row is taken to meet: few repeated rows are tried, as predictions come often.
+_WORK = 1 << 13
 _NUMBER_LINKS = dict.fromkeys((nn.MSELoss, nn.HuberLoss), "number")
 
 
@@ -24,61 +27,77 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
     """Compute a module's outputs (n, n_outputs) without touching its state, as `in_blocks` does."""
     module.eval()
     with torch.inference_mode():
-        certain = linear_stack(module) is not None
-        table = as_tensor(X, module)
-        return in_blocks(lambda part: module(part).flatten(1), table, certain=certain)
+        return in_blocks(lambda part: module(part).flatten(1), as_tensor(X, module))
 
 
-def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = False) -> np.ndarray:
+def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
     """Ask for rows in blocks of a fixed number, the last one filled up with zeros.
 
-    The answer for a row is then the same, to the last bit, whatever the rows beside it: products
-    are exact, and where this processor still answers made-up rows by their place in a block,
-    each row is asked by itself. `certain`: whether `answer`, of a block of each table, is known to
-    be made of products and functions of single entries alone, so that no made-up rows are tried.
+    The answer for a row is then the same, to the last bit, whatever the other rows: made-up
+    rows are tried first. Where this processor answers them by their place in a block, products
+    are exact instead; where it still does, each row is asked by itself.
     """
     n = len(tables[0])
-    # Without rows a block of zeros tells the shape of an answer.
+    # Without rows, a block of zeros gives the shape of an answer.
     some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
     filled = [fill(table, DEFAULT_ROWS) for table in some]
-    with exactly():
-        if certain or _alike_everywhere(answer, filled, DEFAULT_ROWS):
-            cuts = blocks(len(filled[0]), DEFAULT_ROWS)
-            parts = [answer(*(table[part] for table in filled)) for part in cuts]
-        else:
-            # Beside a row of zeros, for a module that squeezes its output.
-            rows = range(max(n, 1))
-            each = ([fill(table[i : i + 1], 2) for table in filled] for i in rows)
-            parts = [answer(*pair)[:1] for pair in each]
+    cuts = blocks(len(filled[0]), DEFAULT_ROWS)
+    with _products(answer, filled, DEFAULT_ROWS) as apart:
+        asked = answer if apart else _in_turn(answer)
+        parts = [asked(*(table[part] for table in filled)) for part in cuts]
     return torch.cat(parts)[:n].double().cpu().numpy()
 
 
+@contextmanager
+def _products(answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int) -> Iterator[bool]:
+    """Multiply as torch does, or exactly; the block learns whether the place of a row matters."""
+    if _alike_everywhere(answer, tables, rows):
+        yield True
+        return
+    with exactly():
+        yield _alike_everywhere(answer, tables, rows)
+
+
+def _in_turn(answer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Answer for each row of a block by itself, from a copy of its own."""
+
+    def of_block(*tables: Tensor) -> Tensor:
+        # With a row of zeros, for a module that squeezes its output.
+        each = ([fill(table[i : i + 1], 2) for table in tables] for i in range(len(tables[0])))
+        return torch.cat([answer(*pair)[:1] for pair in each])
+
+    return of_block
+
+
 def _alike_everywhere(answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int) -> bool:
-    """Whether made-up rows get the same answers, to the last bit, elsewhere and beside others."""
+    """Whether made-up rows get the same answers, to the last bit, in other batches and places."""
     rng = np.random.default_rng(0)
 
-    def asked(block: list[Tensor], shift: int) -> Tensor:
-        given = answer(*(table.roll(shift, 0) for table in block))
-        return given.roll(-shift, 0).nan_to_num(nan=-1.25)
+    def asked(block: list[Tensor], shift: int) -> list[Tensor]:
+        return [answer(*(table.roll(shift, 0) for table in block)).roll(-shift, 0)]
 
     for made_up in (rng.standard_normal, partial(rng.integers, 0, 2)):  # codes of an embedding
         block = [torch.from_numpy(made_up((rows, *of.shape[1:]))).to(of) for of in tables]
         try:
             first = asked(block, 0)
-            if not all(torch.equal(asked(block, shift), first) for shift in (1, rows // 2 + 1)):
-                return False
-            half = rows // 2
-            beside = [torch.cat([of[:half], of[:half]]) for of in block]
-            return torch.equal(asked(beside, 0)[:half], first[:half])
         except (IndexError, RuntimeError):
             continue  # it takes no such rows
+        codes = made_up is not rng.standard_normal
+        repeated = (repeated_rows(of, rows, _WORK, codes=codes) for of in tables)
+        if not all(all_alike([answer(*each)]) for each in zip(*repeated, strict=True)):
+            return False
+        if not all(same_bits(asked(block, shift), first) for shift in (1, rows // 2 + 1)):
+            return False
+        half = rows // 2
+        beside = [torch.cat([of[:half], of[:half]]) for of in block]
+        return same_bits([asked(beside, 0)[0][:half]], [first[0][:half]])
     return False
 
 
 def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:
     """Compute outputs as at prediction, each row, of at least one, by itself.
 
-    Whatever the module does, a row's output depends on that row alone, and nothing of
+    Whatever the module does, a row's output depends on that row alone, and no part of
     the rows stays on the module: sums over private rows may be formed of it. `rows`: of a block,
     a public number, see :mod:`skfairdp.engine.row_blocks`.
     """
@@ -92,13 +111,14 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 
     module.eval()
     try:
-        with torch.no_grad(), exactly():
+        with torch.no_grad():
             of_block = vmap(of_row, randomness="different")
             filled = fill(X, rows)
-            if linear_stack(module) is not None or _alike_everywhere(of_block, [filled], rows):
-                parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
-            else:  # or it cannot be vectorised
-                parts = [torch.stack([of_row(row.clone()) for row in X])]
+            with _products(of_block, [filled], rows) as apart:
+                if apart:
+                    parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
+                else:  # or it cannot be vectorised
+                    parts = [torch.stack([of_row(row.clone()) for row in X])]
             return torch.cat(parts)[: len(X)]
     finally:
         for part, mode in modes:
@@ -108,7 +128,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 def features_and_output(
     module: nn.Module, head: nn.Linear, X: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute what enters a linear head, a layer of the module, and the module's outputs."""
+    """Compute the inputs of a linear head, a layer of the module, and the module's outputs."""
     caught: dict[str, Tensor] = {}
 
     def both(part: Tensor) -> Tensor:
@@ -119,7 +139,7 @@ def features_and_output(
     handle = head.register_forward_pre_hook(lambda _, inputs: caught.update(input=inputs[0]))
     try:
         with torch.inference_mode():
-            found = in_blocks(both, as_tensor(X, module), certain=linear_stack(module) is not None)
+            found = in_blocks(both, as_tensor(X, module))
     finally:
         handle.remove()
     n_outputs = caught["output"].shape[1]
@@ -127,7 +147,7 @@ def features_and_output(
 
 
 def link_of(criterion: nn.Module, *, of_numbers: bool = False) -> str:
-    """Tell what outputs of a module trained with a criterion are.
+    """Return the kind of outputs of a module trained with a criterion.
 
     What `probabilities` takes; "number" for one scaled number a row, where `of_numbers`.
     """

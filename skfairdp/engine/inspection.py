@@ -47,7 +47,7 @@ def refuse_mixing_modules(module: nn.Module) -> None:
 
 
 def _refuse_embedding(layer: nn.Embedding | nn.EmbeddingBag, where: str) -> None:
-    """Refuse settings under which a record's gradient is no tensor of its own."""
+    """Refuse settings under which records share the tensor of their gradients."""
     if layer.max_norm is not None:
         raise ValueError(
             f"{where} has max_norm={layer.max_norm!r}: it changes its weights in the forward pass, "

@@ -1,6 +1,6 @@
 """Noisy gradients of many linear models over the same rows, in one pass.
 
-Each model draws a Poisson sample and noise of its own, from a release with a plan of its own.
+Each model has its own plan, Poisson samples and noise.
 Given all that the others were shown, a model's step is then the mechanism that its plan
 charges, and the costs of the models compose as those of lone fits do (adaptive composition). One
 sample for all would not do: a record drawn once would be in the sums of every model together,
@@ -29,6 +29,7 @@ from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.sum_margins import row_capacity, rows_of, sum_margin
 from skfairdp.exceptions import PlanError
+from skfairdp.privacy.noise import grid_step, whole_steps
 from skfairdp.privacy.plan import Segment
 
 _VECTOR = 32
@@ -101,6 +102,11 @@ class ManyReleases:
         rows = size if self._dense else int(n * rate) + 1
         self._at_once = max(1, _NUMBERS_AT_ONCE // (rows * k))
         self._noise = self._X.new_empty((0, m, 0))
+        stds = [segment.blocks[0].noise_std for segment in segments]
+        exact = [release.meter.plan.exact_noise for release in releases]
+        grids = [grid_step(std) for std, on in zip(stds, exact, strict=True) if on and std > 0.0]
+        self._on_grid = torch.tensor([on and s > 0.0 for on, s in zip(exact, stds, strict=True)])
+        self._steps = np.array(grids).reshape(-1, 1)
         self._process = os.getpid()
 
     def gradients(self) -> Tensor:
@@ -113,7 +119,6 @@ class ManyReleases:
         if not len(self._noise) or self._process != os.getpid():
             self._draw_noise(k * p + k)
         noise, self._noise = self._noise[0], self._noise[1:]
-        pairs = list(zip(self._releases, self._segments, strict=True))
         drawn = [rows() for rows in self._drawing]
         self._grid[:, :, :p] = on_grid(self._weights, 2, bits_for(p))
         sums = self._grid.new_empty((m, k, p + 1))
@@ -121,10 +126,11 @@ class ManyReleases:
             part = slice(start, start + self._at_once)
             (self._of_all if self._dense else self._of_drawn)(part, drawn[part], sums[part])
         flat = torch.cat([sums[:, :, :p].reshape(m, k * p), sums[:, :, p]], dim=1)
-        for i, (release, segment) in enumerate(pairs):
-            if segment.blocks[0].noise_std > 0.0 and release.meter.plan.exact_noise:
-                flat[i] = release._noisy(flat[i], segment.blocks[0].noise_std)
-        return noise.add_(flat)  # in the place of the noise, of which nothing is left
+        whole = whole_steps(flat[self._on_grid].numpy(), self._steps)
+        flat[self._on_grid] = torch.from_numpy(whole)
+        noise.add_(flat)  # in the place of the noise, of which nothing is left
+        noise[self._on_grid] *= torch.from_numpy(self._steps)
+        return noise
 
     def _draw_noise(self, size: int) -> None:
         """Draw the noise of some steps from the stream of each model, and meter these steps."""
@@ -135,7 +141,11 @@ class ManyReleases:
         for i, (release, segment) in enumerate(zip(self._releases, self._segments, strict=True)):
             release.meter.draw(segment, steps)
             std = segment.blocks[0].noise_std
-            if std > 0.0 and not release.meter.plan.exact_noise:
+            if self._on_grid[i]:  # in steps of the grid, until the sum is added
+                whole = np.zeros((steps, size))
+                release._noise.add_whole(whole)
+                noise[:, i] = torch.from_numpy(whole)
+            elif std > 0.0:
                 noise[:, i] = torch.from_numpy(release._noise.gaussian((steps, size), std))
         self._noise = noise
 
@@ -205,7 +215,7 @@ def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
 
 @cache
 def _announce() -> None:
-    """Let torch say once, unheard, that its sparse matrices are young: what is used is tested."""
+    """Silence torch's warning that sparse matrices are in beta: the used functions are tested."""
     empty = torch.empty(0, dtype=torch.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

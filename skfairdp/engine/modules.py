@@ -51,6 +51,23 @@ class MLP(nn.Module):
         return scores
 
 
+class SomeInputs(nn.Module):
+    """Some columns of the input, scaled; it has no weights.
+
+    `places`: of the columns. `scale`: factor on each entry.
+    """
+
+    def __init__(self, places: Sequence[int], scale: float) -> None:
+        super().__init__()
+        self.register_buffer("_places", torch.tensor(places))
+        self._scale = scale
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the columns, shape (B, number of places)."""
+        places: torch.Tensor = self.get_buffer("_places")
+        return X.index_select(-1, places) * self._scale
+
+
 class SmallCNN(nn.Module):
     """Two strided convolutions, average pooling and a linear head.
 

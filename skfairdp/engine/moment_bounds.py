@@ -1,4 +1,4 @@
-"""Largest norms of what one record adds to sums of moments."""
+"""Sensitivities of sums of moments to one record."""
 
 from __future__ import annotations
 

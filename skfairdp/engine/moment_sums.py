@@ -1,10 +1,11 @@
-"""The door for moments: sums over all rows of bounded vectors and their squares, with noise."""
+"""Noisy moments: sums over all rows of bounded vectors and their squares."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -53,9 +54,9 @@ class MomentSums:
 
     Notes
     -----
-    Sums and noise are float64, and rows are shortened by what the rounding of a sum can move
+    Sums are float64, and rows are shortened by what the rounding of a sum can move
     (:mod:`skfairdp.engine.clipping.norms`). Of the symmetric matrix the upper triangle is noised
-    and mirrored: the lower one repeats it, and noise of its own would neither protect nor help.
+    and mirrored: the lower one repeats it, and its own noise would neither protect nor help.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class MomentSums:
         `segment`: one step on all rows, with a block for the linear and one for the quadratic
         part: weights and noise. The noise of the quadratic part is isotropic among symmetric
         matrices: `noise_std` on the diagonal, ``noise_std / sqrt(2)`` on each of two mirrored
-        entries. `each_cell`: release every cell's sums, each with noise of its own, and not their
+        entries. `each_cell`: release every cell's sums, each with its own noise, and not their
         weighted total.
         """
         linear, quadratic = segment.blocks
@@ -103,11 +104,11 @@ class MomentSums:
         if set(segment.rates) != {1.0}:
             raise ValueError(f"moments are of all rows, at rates of 1; got {segment.rates!r}")
         self.meter.draw(segment)
-        diagonal = quadratic.noise_std
-        scales = linear.noise_std, diagonal, diagonal / math.sqrt(2.0)
-        return self._release(
-            linear.weights, quadratic.weights, each_cell, self._noise.gaussian, scales
-        )
+        blocks = linear, quadratic
+        first, diagonal = (b.cell_noise_std if each_cell else b.noise_std for b in blocks)
+        scales = first, diagonal, diagonal / math.sqrt(2.0)
+        noisy = partial(self._noise.noisy, exact=self.meter.plan.exact_noise)
+        return self._release(linear.weights, quadratic.weights, each_cell, noisy, scales)
 
     def laplace(
         self, linear: LaplaceSum, quadratic: LaplaceSum, *, each_cell: bool = False
@@ -120,9 +121,8 @@ class MomentSums:
         self.meter.draw(linear)
         self.meter.draw(quadratic)
         scales = linear.scale, quadratic.scale, quadratic.scale
-        return self._release(
-            linear.weights, quadratic.weights, each_cell, self._noise.laplace, scales
-        )
+        noisy = self._noise.laplace_on_grid
+        return self._release(linear.weights, quadratic.weights, each_cell, noisy, scales)
 
     @staticmethod
     def _check(linear: float, quadratic: float, bounds: tuple[float, float]) -> None:
@@ -138,7 +138,7 @@ class MomentSums:
         linear_weights: Sequence[float],
         quadratic_weights: Sequence[float],
         each_cell: bool,
-        noise: Callable[[tuple[int, ...], float], np.ndarray],
+        noisy: Callable[[np.ndarray, float], np.ndarray],
         scales: tuple[float, float, float],
     ) -> Moments:
         """`scales`: of the noise of the linear sum, the diagonal and what is above it."""
@@ -162,10 +162,10 @@ class MomentSums:
                 linear[where] += w * total.numpy()
             if (total := of_rows.total()) is not None:
                 quadratic[where] += (v * QUADRATIC) * total.numpy()
-        linear += noise((n_sums, d), scales[0])
-        diagonal = np.arange(d)
-        quadratic[:, diagonal, diagonal] += noise((n_sums, d), scales[1])
-        upper = np.triu_indices(d, 1)
-        quadratic[:, upper[0], upper[1]] += noise((n_sums, len(upper[0])), scales[2])
-        quadratic[:, upper[1], upper[0]] = quadratic[:, upper[0], upper[1]]
-        return Moments(linear, quadratic)
+        diagonal, (above, beyond) = np.arange(d), np.triu_indices(d, 1)
+        released = np.empty_like(quadratic)
+        linear = noisy(linear, scales[0])
+        released[:, diagonal, diagonal] = noisy(quadratic[:, diagonal, diagonal], scales[1])
+        released[:, above, beyond] = noisy(quadratic[:, above, beyond], scales[2])
+        released[:, beyond, above] = released[:, above, beyond]
+        return Moments(linear, released)

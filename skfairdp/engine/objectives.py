@@ -7,6 +7,7 @@ the normaliser of a class-weighted mean (a sum over the secret batch), play no p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,6 +27,14 @@ class Objective:
     def gradient(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor | None:
         """Return d loss_i / d output_i as a new tensor, None where not known."""
         return None
+
+    def scores(self, output: torch.Tensor, sharpness: float = 1.0) -> torch.Tensor:
+        """Return class probabilities (B, n_classes); logits are multiplied by `sharpness`."""
+        raise TypeError(f"{type(self).__name__} is not the loss of a classifier.")
+
+    def decisions(self, output: torch.Tensor) -> torch.Tensor:
+        """Return the code of each record's predicted class, shape (B,), as `predict` does."""
+        raise TypeError(f"{type(self).__name__} is not the loss of a classifier.")
 
 
 def check_losses(losses: torch.Tensor, expected: tuple[int, ...]) -> None:
@@ -82,6 +91,13 @@ class BinaryObjective(Objective):
             gradient.div_(aligned.shape[1])
         return gradient if aligned is output else gradient.view(output.shape)
 
+    def scores(self, output: torch.Tensor, sharpness: float = 1.0) -> torch.Tensor:
+        positive = torch.sigmoid(output.reshape(-1) * sharpness)
+        return torch.stack([1.0 - positive, positive], dim=1)
+
+    def decisions(self, output: torch.Tensor) -> torch.Tensor:
+        return output.reshape(-1) > 0
+
     @staticmethod
     def _aligned(output: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         output = _rows(output, "BCEWithLogitsLoss")
@@ -132,6 +148,12 @@ class CrossEntropyObjective(Objective):
         gradient = torch.softmax(output, dim=1).scatter_add_(1, where, minus_one)
         return gradient.masked_fill_(ignored, 0.0)
 
+    def scores(self, output: torch.Tensor, sharpness: float = 1.0) -> torch.Tensor:
+        return torch.softmax(output * sharpness, dim=1)
+
+    def decisions(self, output: torch.Tensor) -> torch.Tensor:
+        return output.argmax(dim=1)
+
     @staticmethod
     def _check(output: torch.Tensor, target: torch.Tensor) -> None:
         _rows(output, "CrossEntropyLoss")
@@ -167,12 +189,46 @@ class NegativeLogLikelihoodObjective(Objective):
                 "NLLLoss", output, target, "probabilities (B, K) with integer class codes (B,)"
             )
         return functional.nll_loss(
-            torch.log(output + torch.finfo(output.dtype).eps),
+            self._logits(output),
             target.long(),
             weight=self.weight,
             ignore_index=self.ignore_index,
             reduction="none",
         )
+
+    def scores(self, output: torch.Tensor, sharpness: float = 1.0) -> torch.Tensor:
+        return torch.softmax(self._logits(output) * sharpness, dim=1)
+
+    def decisions(self, output: torch.Tensor) -> torch.Tensor:
+        return output.argmax(dim=1)
+
+    @staticmethod
+    def _logits(output: torch.Tensor) -> torch.Tensor:
+        return torch.log(output + torch.finfo(output.dtype).eps)
+
+
+class WeightedObjective(Objective):
+    """Losses of another objective, each times the weight of the record's class.
+
+    `weights`: of the classes by code, in (0, 1].
+    """
+
+    def __init__(self, base: Objective, weights: Sequence[float]) -> None:
+        self._base, self._weights = base, torch.tensor(weights)
+
+    def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
+        losses = self._base(output, *targets)
+        return losses * self._of(targets[0], losses)
+
+    def gradient(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor | None:
+        gradient = self._base.gradient(output, *targets)
+        if gradient is None:
+            return None
+        weights = self._of(targets[0], gradient)
+        return gradient.mul_(weights.view(-1, *[1] * (gradient.dim() - 1)))
+
+    def _of(self, labels: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        return self._weights.to(like)[labels.long()]
 
 
 @dataclass(eq=False)

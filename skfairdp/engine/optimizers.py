@@ -90,7 +90,7 @@ class _Adam:
 
 
 class ManyOptimizers:
-    """Plain gradient descent or Adam of many models, each with a learning rate of its own.
+    """Plain gradient descent or Adam of many models, each with its own learning rate.
 
     `vectors` (M, p): weights of the models, moved in place. `optimizers`: of each model alone.
     Raises ValueError: they are not of one kind, or of another one.
@@ -158,7 +158,7 @@ def flat_optimizer(
 
 
 def _is_plain_sgd(optimizer: torch.optim.Optimizer) -> bool:
-    """Tell whether a step is nothing but ``w -= lr * gradient``."""
+    """Return whether a step is nothing but ``w -= lr * gradient``."""
     if type(optimizer) is not torch.optim.SGD:
         return False
     options = optimizer.param_groups[0]
@@ -167,7 +167,7 @@ def _is_plain_sgd(optimizer: torch.optim.Optimizer) -> bool:
 
 
 def _is_plain_adam(parameters: list[Tensor], optimizer: torch.optim.Optimizer) -> bool:
-    """Tell whether a step is the textbook's, on one vector."""
+    """Return whether a step is the textbook's, on one vector."""
     if type(optimizer) is not torch.optim.Adam or len(parameters) > 1:
         return False
     options = optimizer.param_groups[0]

@@ -30,7 +30,7 @@ SKETCH = 1 << 14  # distinct rows of each process that are compared
 FALSE_ALARM = 1e-6  # probability to refuse rows that were dealt out at random, at most
 _FIXED_SIZES = math.sqrt(math.pi * 2.0**32)  # for 2**33 rows of two processes
 _SLOPES = np.geomspace(1e-2, 30.0, 40)  # of Chernoff bounds; any set of them is valid
-# More equal rows than this count as so many. The log transform of their term is then at most this
+# More equal rows than this count as this many. The log transform of their term is then at most this
 # factor of the other one, so the bound stays one.
 _MANY, _SMALLER = 512, 0.999
 

@@ -21,7 +21,7 @@ from skfairdp.engine.clipping.norms import CANCELLED, product_error
 # Inputs and upstream gradients of a layer, and whether its weight and its bias are trained.
 Sides = Sequence[tuple[Tensor, Tensor, bool, bool]]
 
-# So many filled-up rows cost about as much as handling persons of few and of many rows apart.
+# Number of padding rows that costs as much as handling short and long persons apart.
 _PADDED = 1024
 
 

@@ -1,4 +1,4 @@
-"""Process group that fits one model, each process with rows of its own.
+"""Process group that fits one model, each process with its own rows.
 
 The processes are a process group of torch.distributed, started by the user. Every process draws
 its own rows with the one rate that the plan states for all, so together they draw a Poisson batch
@@ -6,7 +6,7 @@ of all rows. Sums are added up in float64 at the first process, which bounds wha
 as a whole, adds the noise, once, and hands on what is released. What follows a release is computed
 everywhere from the same numbers.
 
-All processes are inside the trust of whoever holds the rows: on their way to the first, parts of
+All processes are trusted by the holder of the rows: on their way to the first, parts of
 plain sums may pass through others, and the first can subtract its noise.
 """
 
@@ -28,7 +28,7 @@ from skfairdp.engine.overlap import hold_copies, sketch
 class Processes:
     """Those that fit one model together; this one alone where `together` is false.
 
-    Inside a block of its own they have a group of their own, which ends with the block: one that
+    Inside its own block they have their own group, which ends with the block: one that
     fails closes its connections, and the others fail at once instead of waiting for it.
     """
 
@@ -80,12 +80,12 @@ class Processes:
             self._meet()
             raise ValueError(
                 "Two processes of this fit hold the same rows, which would count twice while they "
-                "are charged once: give each process a part of its own. Where equal rows are of "
+                "are charged once: give each process its own part. Where equal rows are of "
                 "different people, deal the rows out to the processes at random."
             )
 
     def watch(self, weights: Tensor, every: int) -> None:
-        """Compare weights between processes now, and every so many releases."""
+        """Compare weights between processes now, and at regular numbers of releases."""
         self._watched = weights, every
         self.compare()
 
@@ -102,31 +102,33 @@ class Processes:
             self._call(distributed.all_reduce, numbers)
         return numbers
 
-    def released(
-        self,
-        part: Tensor,
-        finish: Callable[[Tensor], Tensor],
-        shape: tuple[int, ...] | None = None,
-    ) -> Tensor:
-        """Add up the parts of a private sum, finish it where it is whole, and hand that on.
+    def add_up(self, part: Tensor) -> Tensor:
+        """Add up the parts of a private sum, float64 or whole numbers, at the first process.
 
-        `part`: this process's; float64 or whole numbers. `finish`: bounds the sum, where it has to,
-        and adds the noise; runs in the first process alone. `shape`: of what it returns; None:
-        that of the part. Result: float64 unless `finish` returns whole numbers for whole numbers.
+        In the others the result has the form of the sum, and means nothing.
         """
         if self.size == 1:
-            return finish(part)
+            return part
         whole = part.detach().cpu().clone()
         self._call(distributed.reduce, whole, dst=0)
-        out = finish(whole).contiguous() if self.leads else whole.new_empty(shape or whole.shape)
+        return whole
+
+    def hand_on(self, released: Tensor, device: torch.device | None = None) -> Tensor:
+        """Hand on what the first process releases, its noise included.
+
+        `released`: in the others, any tensor of the same form. `device`: where it is wanted.
+        """
+        if self.size == 1:
+            return released
+        out = released.contiguous()
         self._call(distributed.broadcast, out, src=0)
         self._released += 1
         if self._watched is not None and self._released % self._watched[1] == 0:
             self.compare()
-        return out.to(part.device)
+        return out.to(device or out.device)
 
     def _meet(self) -> None:
-        """Wait for all: who leaves an exchange first must not hang up on the others."""
+        """Wait for all processes: the first to leave an exchange must not close it."""
         if self.size > 1:
             store = distributed.distributed_c10d._get_default_store()
             place = f"skfairdp/{self._group.group_name}"  # one meeting for each group

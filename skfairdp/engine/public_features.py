@@ -3,7 +3,7 @@
 Under this relation the loss may be computed without noise. But which rows are in the
 Poisson batch of a noisy query is secret: a party that sees their un-noised loss gradient knows
 the batch, and the query then costs what it costs without sampling. So public batches have
-a generator of their own, and the type below is made without groups and without the
+their own generator, and the type below is made without groups and without the
 sampler of the noisy queries: it can reveal neither.
 """
 
@@ -30,7 +30,7 @@ class PublicBatch:
     """Rows that join a noisy sum without clipping, drawn apart from its own batch."""
 
     rows: np.ndarray  # (B,): row numbers
-    # What stands in for each target after the first: the targets that know groups
+    # Replacement of each target after the first: the targets that know groups
     others: tuple[int, ...]
 
 
@@ -39,12 +39,12 @@ class PublicFeatures:
     """Rows whose features and labels need no protection."""
 
     _X: Tensor  # (n, ...): features
-    # What the objective takes besides the output; no sensitive feature enters them
+    # Targets of the objective; no sensitive feature enters them
     _targets: tuple[Tensor, ...]
     _clipper: Clipper  # Sums gradients of the objective; nothing is clipped here
     # Seeds the batches; independent of the batches of the noisy queries, and may be public
     key: InitVar[bytes]
-    _others: tuple[int, ...] = ()  # For `batch`: what stands in for each target after the first
+    _others: tuple[int, ...] = ()  # For `batch`: replacement of each target after the first
 
     def __post_init__(self, key: bytes) -> None:
         self._generator = stream_of(key)
@@ -91,8 +91,8 @@ class PublicFeatures:
         X = self._X.index_select(0, index)
         targets = tuple(target.index_select(0, index) for target in self._targets)
         weights = torch.full((len(rows),), 1.0 / len(rows), dtype=torch.float64, device=X.device)
-        # Layers that draw, such as dropout, get draws of their own: how far the stream of the
-        # noisy queries has moved tells the size of their batches.
+        # Layers that draw, such as dropout, get their own draws: how far the stream of the
+        # noisy queries has moved reveals the size of their batches.
         with OwnDraws(self._generator) if are_served() else nullcontext():
             sums = self._clipper.clipped_sums
             return sums(X, targets, float("inf"), weights, rows=block_rows(len(rows)))

@@ -136,7 +136,7 @@ class SeededDraws(OwnDraws):
 def own_draws(
     module: nn.Module, row_shape: tuple[int, ...], generator: np.random.Generator
 ) -> AbstractContextManager[Any]:
-    """Give a module that draws while it trains a generator of its own for it.
+    """Give a module that draws while it trains its own generator for it.
 
     The module is run on rows of zeros first. One that draws nothing is left alone, for
     serving costs time at every operation of torch.
@@ -147,7 +147,7 @@ def own_draws(
     Notes
     -----
     The draws of one record are independent of those of all others, for every row of a batch
-    has numbers of its own, and they are never shown. For fixed draws a record moves a sum by no
+    has its own numbers, and they are never shown. For fixed draws a record moves a sum by no
     more than the clip norm; privacy loss of a mixture is at most the mean of its parts', so
     the guarantee holds as it does for batches: for the law of the draws.
     """

@@ -1,15 +1,20 @@
-"""A rehearsal on made-up rows, before anything is charged or a private row is seen."""
+"""Rehearsal on made-up rows, before anything is charged or a private row is used."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skfairdp.assumptions import EXACTLY
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.norms import clip_factors
+from skfairdp.engine.equal_rows import all_alike, repeated_rows, same_bits
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, few_threads, rows_for
 from skfairdp.engine.sum_margins import refuse_unbounded_sums, rows_of
@@ -29,19 +34,20 @@ def rehearse(
     persons: Persons | None = None,
     n_rows: int | None = None,
     public: int = 0,
-) -> None:
+) -> str:
     """Try a clipper in the blocks of a plan: each row's gradient must be its own, bit by bit.
 
-    Made-up rows go through the module in several orders and with others missing. Where a
-    gradient, its norm or an output differs in a bit, this processor rounds the module's
-    products by a row's place in a block, and the clipper takes records one by one from then on.
-    Layers that draw at random in training alone do not draw here; of a module that does,
-    nothing can be compared.
+    Made-up rows go through the module: each repeated all over a block, then different ones in
+    several orders and with others missing. Where a gradient, its norm or an output differs in a
+    bit, this processor rounds the module's products by a row's place in a block. The clipper then
+    retreats: to products that do not round, and where that is not enough to records one by one.
+    Layers that draw at random in training alone do not draw here; of a module that does, nothing
+    can be compared, and its products are exact.
 
     `module`: what the clipper sums gradients of. `rows`, `targets`: private; their shapes, types
     and number are used, and no entry is read. `persons`: whose rows they are, where a record is a
     person. `n_rows`: how many a sum may be over; None: those that are here. `public`: rows that
-    may join every sum.
+    may join every sum. Result: how the clipper computes from now on, for a certificate.
     """
     sizes = {rows_of(s, beside) for s in plan.segments for beside in {0, public}}
     of_steps = {size: {size} for size in sizes or {block_rows(1)}}
@@ -54,47 +60,76 @@ def rehearse(
             needed = {*PERSON_BLOCKS, rows_for(persons.most, max(PERSON_BLOCKS))}
             of_steps = {size: own | needed for size, own in of_steps.items()}
     numbers = sum(p.numel() for p in module.parameters() if p.requires_grad)
-    serving = clipper.serving(rows)
+    probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
+    serving = clipper.serving(rows)  # in training, where a layer may draw that does not draw here
+    with _as_at_prediction(module), OwnDraws(np.random.default_rng(0)) as watch:
+        # One row first: whether the module can be taken at all, and whether only one by one.
+        one = torch.ones(1, dtype=torch.float64, device=rows.device)
+        serving.clipped_sums(*_zeros(rows, targets, 1), 1.0, one, None, 1)
+    if watch.used:
+        clipper.retreat()
+        return EXACTLY
+    while True:
+        trial = _Trial(serving, rows, targets, probes, numbers)
+        with _as_at_prediction(module):
+            if trial.keeps_rows_apart(of_steps):
+                return serving.arithmetic
+        if serving.one_by_one:
+            raise ValueError(
+                "The module gives another gradient for a row when it is asked again, or together "
+                "with other rows. Let it keep nothing from one call to the next, and process every "
+                "row by itself."
+            )
+        clipper.retreat()
+        serving = clipper.serving(rows)
+
+
+@contextmanager
+def _as_at_prediction(module: nn.Module) -> Iterator[None]:
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        # One row first: whether the module can be taken at all, and whether only one by one.
-        with OwnDraws(np.random.default_rng(0)) as watch:
-            one = torch.ones(1, dtype=torch.float64, device=rows.device)
-            serving.clipped_sums(*_zeros(rows, targets, 1), 1.0, one, None, 1)
-        if watch.used:
-            return
-        probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
-        for step, blocks in of_steps.items():
-            with few_threads(step, rows.shape[1:], numbers):  # as in training
-                _rehearse_blocks(clipper, rows, targets, blocks, probes)
+        yield
     finally:
         for part, mode in modes:
             part.training = mode
 
 
-def _rehearse_blocks(
-    clipper: Clipper, rows: Tensor, targets: tuple[Tensor, ...], sizes: set[int], probes: int
-) -> None:
-    """Compare blocks of each size by themselves, and what few rows give in all of them."""
-    serving, of_sizes, largest = clipper.serving(rows), [], max(sizes)
-    for size in sorted(sizes):
-        size = 2 if serving.one_by_one else size
-        block = _Block(serving, size, _zeros(rows, targets, size)[1], probes, largest)
-        seen = block.first_that_runs(rows)
-        if seen is None:
-            continue
-        of_sizes.append([each[:probes] for each in seen[1]])
-        if block.apart(*seen) and _same(of_sizes[0], of_sizes[-1]):
-            continue
-        clipper.take_one_by_one()
-        block = _Block(clipper, size, block.targets, probes, largest)
-        if not block.apart(seen[0], block.observed(seen[0])):
-            raise ValueError(
-                "The module gives another gradient for a row when it is asked again, or beside "
-                "other rows. Let it keep nothing from one call to the next, and process every row "
-                "by itself."
-            )
+@dataclass(frozen=True)
+class _Trial:
+    """A clipper that is shown made-up rows in blocks of all sizes that it will meet."""
+
+    serving: Clipper
+    rows: Tensor
+    targets: tuple[Tensor, ...]
+    probes: int
+    numbers: int  # Of the module's weights
+
+    def keeps_rows_apart(self, of_steps: dict[int, set[int]]) -> bool:
+        """Compare blocks of each size by themselves, and what few rows give in all of them.
+
+        `of_steps`: sizes of blocks by those of steps.
+        """
+        for step, sizes in of_steps.items():
+            with few_threads(step, self.rows.shape[1:], self.numbers):  # as in training
+                if not self._same_in_all(sizes):
+                    return False
+        return True
+
+    def _same_in_all(self, sizes: set[int]) -> bool:
+        serving, first, largest = self.serving, None, max(sizes)
+        for size in sorted(sizes):
+            size = 2 if serving.one_by_one else size
+            targets = _zeros(self.rows, self.targets, size)[1]
+            block = _Block(serving, size, targets, self.probes, largest, self.numbers)
+            seen = block.first_that_runs(self.rows)
+            if seen is None:
+                continue
+            few = [each[: self.probes] for each in seen.found]
+            first = few if first is None else first
+            if not (same_bits(few, first) and block.keeps_rows_apart(seen)):
+                return False
+        return True
 
 
 def _zeros(
@@ -104,18 +139,27 @@ def _zeros(
     return first, tuple(others)
 
 
+class _Seen(NamedTuple):
+    """Rows that a module takes, and what comes of them."""
+
+    rows: Tensor
+    found: list[Tensor]
+    codes: bool  # Whether it takes nothing but whole numbers
+
+
 @dataclass(frozen=True)
 class _Block:
-    """A clipper that is shown made-up rows in blocks of one size."""
+    """A clipper on made-up rows in blocks of one size."""
 
     clipper: Clipper
     size: int
     targets: tuple[Tensor, ...]
     probes: int
     largest: int  # Rows of the largest block
+    numbers: int  # Of the module's weights
 
-    def first_that_runs(self, like: Tensor) -> tuple[Tensor, list[Tensor]] | None:
-        """Rows that the module takes, and what comes of them; None if it takes but zeros.
+    def first_that_runs(self, like: Tensor) -> _Seen | None:
+        """Rows that the module takes, with their results; None if it takes zeros only.
 
         The first rows of a smaller block are those of a larger one.
         """
@@ -125,16 +169,36 @@ class _Block:
         for made_up in (torch.randn(shape, generator=generator), codes):
             rows = made_up[: self.size].to(like)
             try:
-                return rows, self.observed(rows)
+                return _Seen(rows, self.observed(rows), made_up is codes)
             except (IndexError, RuntimeError):
                 continue
         return None
 
     def observed(self, rows: Tensor, order: Tensor | None = None) -> list[Tensor]:
-        """Gradients of a few rows; outputs, norms, factors of all, in the order that they had."""
+        """Gradients of a few rows; outputs, norms and factors of all, in their original order."""
         order = torch.arange(len(rows)) if order is None else order
         probed, back = order < self.probes, order.argsort()
-        left, pieces = probed.to(rows.device), []
+        *some, outputs, norms, factors = self._computed(rows[order], probed.to(rows.device))
+        few = order[probed].argsort()
+        return [*(each[few] for each in some), *(each[back] for each in (outputs, norms, factors))]
+
+    def keeps_rows_apart(self, seen: _Seen) -> bool:
+        """Whether rows give the same at all places, in every order, and when others are missing."""
+        everywhere = torch.ones(self.size, dtype=torch.bool, device=seen.rows.device)
+        for rows in repeated_rows(seen.rows, self.size, self.numbers, codes=seen.codes):
+            if not all_alike(self._computed(rows, everywhere)):
+                return False
+        orders = [torch.arange(self.size).roll(shift) for shift in (0, 1, self.size // 2)]
+        orders.append(torch.randperm(self.size, generator=torch.Generator().manual_seed(1)))
+        if not all(same_bits(self.observed(seen.rows, order), seen.found) for order in orders):
+            return False
+        kept = self.size // 2 + 1
+        alone = [each[:kept] for each in seen.found]
+        return kept < self.probes or same_bits(self.observed(seen.rows[:kept]), alone)
+
+    def _computed(self, rows: Tensor, probed: Tensor) -> list[Tensor]:
+        """Gradients of the probed rows; outputs, norms and factors of all."""
+        left, pieces = probed, []
 
         def watch(gradients: list[Tensor], outputs: Tensor) -> None:
             nonlocal left
@@ -142,27 +206,8 @@ class _Block:
             pieces.append([*(gradient[mask] for gradient in gradients), outputs])
 
         targets = tuple(target[: len(rows)] for target in self.targets)
-        norms = self.clipper.norms(rows[order], targets, self.size, watch=watch)
+        norms = self.clipper.norms(rows, targets, self.size, watch=watch)
         *some, outputs = (torch.cat(each) for each in zip(*pieces, strict=True))
         # Most gradients are clipped to this norm, so that factors are compared too.
         factors, _ = clip_factors(norms.square(), 1e-3, self.clipper.margin)
-        few = order[probed].argsort()
-        return [*(each[few] for each in some), *(each[back] for each in (outputs, norms, factors))]
-
-    def apart(self, rows: Tensor, seen: list[Tensor]) -> bool:
-        """Whether rows give the same in every order, and when others are missing."""
-        orders = [torch.arange(self.size).roll(shift) for shift in (0, 1, self.size // 2)]
-        orders.append(torch.randperm(self.size, generator=torch.Generator().manual_seed(1)))
-        if not all(_same(self.observed(rows, order), seen) for order in orders):
-            return False
-        kept = self.size // 2 + 1
-        alone = [each[:kept] for each in seen]
-        return kept < self.probes or _same(self.observed(rows[:kept]), alone)
-
-
-def _same(some: list[Tensor], others: list[Tensor]) -> bool:
-    """Whether all numbers agree to the last bit, NaN with NaN."""
-    return all(
-        torch.equal(a, b) or torch.equal(a.nan_to_num(nan=-1.25), b.nan_to_num(nan=-1.25))
-        for a, b in zip(some, others, strict=True)
-    )
+        return [*some, outputs, norms, factors]

@@ -17,9 +17,16 @@ from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.row_blocks import fill
 from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
-from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
+from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm, within_norm
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import GRID_FAILURE, LEAST_MULTIPLIER, CountRelease, Plan, Segment
+from skfairdp.privacy.plan import (
+    GRID_FAILURE,
+    LEAST_MULTIPLIER,
+    Block,
+    CountRelease,
+    Plan,
+    Segment,
+)
 from skfairdp.privacy.relations import NEIGHBOURS
 
 __all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic"]
@@ -63,14 +70,14 @@ class NoisyRelease(BatchSums):
         )
 
     def beside(self, plan: Plan, noise: NoiseSource) -> NoisyRelease:
-        """Make a release of another plan over the same rows, with batches and noise of its own."""
+        """Make a release of another plan over the same rows, with its own batches and noise."""
         return NoisyRelease(self._rows, plan, self._clipper, noise)
 
     @property
     def joins(self) -> bool:
         """Whether public rows may join a sum.
 
-        Not where layers draw: how far their stream has moved tells the size of the batch.
+        Not where layers draw: the position of their stream reveals the size of the batch.
         """
         return self._clipper.draws_nothing(self._rows.X)
 
@@ -213,22 +220,34 @@ class NoisyRelease(BatchSums):
         )
         sums = sums.reshape(n_heads, n_cells, -1)
 
-        def finish(sums: Tensor) -> Tensor:
-            cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
-            limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / n_heads
-            head_sums = sums[:, :, head]
-            norms = head_sums.norm(dim=2)
-            shrink = torch.where(norms > limits, limits / norms.clamp_min(1e-300), 1.0)
-            weighted = (head_sums * shrink[:, :, None] * cell_weights[None, :, None]).sum(dim=1)
-            vector = (sums.sum(dim=0) * cell_weights[:, None]).sum(dim=0)
-            vector = self._with_noise(vector, block.noise_std)
-            vector[head] = 0.0  # the step is charged once: the head's part leaves below alone
-            heads = self._with_noise(weighted * head_scale, block.noise_std * head_scale)
-            return torch.cat([vector, heads.flatten()])
-
         p, p_head = sums.shape[2], head.stop - head.start
-        released = self.processes.released(sums, finish, (p + n_heads * p_head,))
+        whole = self.processes.add_up(sums)
+        released = whole.new_empty(p + n_heads * p_head)
+        if self.processes.leads:
+            released = self._noisy_heads(whole, block, head, radii, head_scale)
+        released = self.processes.hand_on(released, sums.device)
         return HeadSums(vector=released[:p], heads=released[p:].reshape(n_heads, p_head))
+
+    def _noisy_heads(
+        self,
+        sums: Tensor,
+        block: Block,
+        head: slice,
+        radii: tuple[float, ...],
+        head_scale: float,
+    ) -> Tensor:
+        """Project the head's part of each cell's sums, shape (n_heads, n_cells, p); add noise."""
+        cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
+        limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / len(sums)
+        head_sums = sums[:, :, head]
+        norms = head_sums.norm(dim=2)
+        shrink = torch.where(norms > limits, limits / norms.clamp_min(1e-300), 1.0)
+        weighted = (head_sums * shrink[:, :, None] * cell_weights[None, :, None]).sum(dim=1)
+        vector = (sums.sum(dim=0) * cell_weights[:, None]).sum(dim=0)
+        vector = self._with_noise(vector, block.noise_std)
+        vector[head] = 0.0  # the step is charged once: the head's part leaves below alone
+        heads = self._with_noise(weighted * head_scale, block.noise_std * head_scale)
+        return torch.cat([vector, heads.flatten()])
 
     def counts(
         self, release: CountRelease, assign: Callable[[Rows], np.ndarray], n_counts: int
@@ -243,34 +262,37 @@ class NoisyRelease(BatchSums):
         """
         self.meter.draw(release)
         exact = self._counted(lambda rows: (assign(rows), np.ones(len(rows.codes))), n_counts)
-
-        def finish(exact: Tensor) -> Tensor:
-            if np.isinf(release.epsilon):
-                return exact
-            return exact + torch.from_numpy(self._noise.discrete_laplace(release.epsilon, n_counts))
-
-        return self.processes.released(torch.from_numpy(exact), finish).numpy()
+        whole = self.processes.add_up(torch.from_numpy(exact))
+        if self.processes.leads and not np.isinf(release.epsilon):
+            noise = self._noise.discrete_laplace(release.epsilon, n_counts)
+            whole = whole + torch.from_numpy(noise)
+        return self.processes.hand_on(whole).numpy()
 
     def prefix_sums(
         self,
         segment: Segment,
         assign: Callable[[Rows], tuple[np.ndarray, np.ndarray]],
         shape: tuple[int, ...],
+        n_entries: int = 1,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Release all prefix sums of histograms over all rows.
 
         `segment`: one step that takes every record: rate 1, and one block with the noise of the
         factored histogram and `prefix_norm` as its norm. Its noise is exact in any case, cut at 16
-        standard deviations: states `GRID_FAILURE`. `assign`: maps the rows to the entry of the
+        standard deviations: states `GRID_FAILURE`. `assign`: maps the rows to the entries of the
         table that each one adds to (negative for none), and to what it adds, 1 or -1; both depend
         on that row and on released values alone. `shape`: of the table; the last axis is that of
-        the bins. Result: sums, of that shape; standard deviation of the noise of each bin's sum.
+        the bins. `n_entries`: most entries that a record adds to; of more the first count, and in
+        one histogram the first of each sign. Two of opposite signs pull against each other, so the
+        norm grows with the root of their number. Result: sums, of that shape; standard deviation
+        of the noise of each bin's sum.
         """
         (block,) = segment.blocks
-        if {*segment.rates, *block.weights} != {1.0} or block.max_norm < prefix_norm(shape[-1]):
+        norm = prefix_norm(shape[-1], n_entries)
+        if {*segment.rates, *block.weights} != {1.0} or block.max_norm < norm:
             raise PlanError(
                 "A table of prefix sums takes every record once: plan a rate and weights of 1, "
-                f"and a norm of prefix_norm({shape[-1]})."
+                f"and a norm of prefix_norm({shape[-1]}, {n_entries})."
             )
         if block.noise_std > 0.0 and (
             segment.failure < GRID_FAILURE or segment.multiplier(0) < LEAST_MULTIPLIER
@@ -283,13 +305,15 @@ class NoisyRelease(BatchSums):
 
         def of_cells(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
             entries, signs = assign(rows)
-            return np.where(rows.codes >= 0, entries, -1), signs
+            if entries.ndim > 1:
+                entries = within_norm(entries, signs, shape[-1], n_entries)
+            belongs = rows.codes >= 0
+            return np.where(belongs if entries.ndim == 1 else belongs[:, None], entries, -1), signs
 
         table = PrefixSums(shape[-1], block.noise_std)
-
-        def finish(whole: Tensor) -> Tensor:
-            counts = whole.numpy().astype(np.int64)
-            return torch.from_numpy(table.release(counts, self._noise))
-
         counts = self._counted(of_cells, math.prod(shape)).astype(np.float64).reshape(shape)
-        return self.processes.released(torch.from_numpy(counts), finish).numpy(), table.stds
+        whole = self.processes.add_up(torch.from_numpy(counts))
+        if self.processes.leads:
+            exact = whole.numpy().astype(np.int64)
+            whole = torch.from_numpy(table.release(exact, self._noise))
+        return self.processes.hand_on(whole).numpy(), table.stds

@@ -3,8 +3,9 @@
 How a processor rounds an elementwise function may depend on the shapes it gets: it picks other
 instructions for what is left over at the end of a vector. A row's outputs and gradient could
 then change in their last bits when another row leaves the batch. So networks only ever see blocks
-of one fixed, public number of rows, the last one filled up with zeros. Products of matrices are
-exact instead (:mod:`skfairdp.engine.exact_products`): what a row is turned into is its own.
+of one fixed, public number of rows, the last one filled up with zeros. Before each fit equal rows
+show that its place in the block plays no part either (:mod:`skfairdp.engine.equal_rows`): what a
+row is turned into is its own.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from contextlib import contextmanager
 
 import torch
 
-DEFAULT_ROWS = 256
+DEFAULT_ROWS = 288
 """Rows of a block where no batch size is known."""
 
-PERSON_BLOCKS = tuple(32 * k for k in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32))
+PERSON_BLOCKS = tuple(96 * k for k in (1, 2, 3, 4, 5, 6, 8, 10, 12))
 """Rows of the blocks of a batch of persons, whose expected number of rows is not public."""
 
-# Operands of a block of about so many rows stay in the cache.
+# Number of rows of a block whose operands stay in the cache.
 _CACHED_ROWS = 1024
-# Full vectors of all processors: what is left over at a vector's end is computed otherwise.
-_STEP = 32
+# Full vectors of all processors, and whole groups of rows in their products of matrices, which are
+# of up to 48 rows: what is left over at the end of either is computed otherwise.
+_STEP = 96
+# Full vectors alone, for rows so large that few fit into memory.
+_SMALL_STEP = 32
 _VECTOR_BYTES = 64
 # Products of a block and its weights, from which on a second thread pays.
 _WORTH_WAKING = 1 << 25
@@ -33,15 +37,15 @@ _WORTH_WAKING = 1 << 25
 def block_rows(expected: float, certain: int = 0) -> int:
     """Choose the number of rows of a block, from public numbers.
 
-    `expected`: expected number of rows in a batch. `certain`: rows that are there besides.
-    Result: a multiple of 32. One block holds a batch of up to about a thousand rows that is not
+    `expected`: expected number of rows in a batch. `certain`: further rows of every batch.
+    Result: a multiple of 96. One block holds a batch of up to about a thousand rows that is not
     two standard deviations above its expected size.
 
     Examples
     --------
     >>> from skfairdp.engine.row_blocks import block_rows
     >>> block_rows(256), block_rows(4096), block_rows(9)
-    (288, 1056, 32)
+    (288, 1056, 96)
     """
     pieces = max(1, round((expected + certain) / _CACHED_ROWS))
     rows = expected + 2.0 * math.sqrt(expected) + certain
@@ -65,12 +69,13 @@ def few_threads(rows: int, row_shape: Sequence[int], weights: int) -> Iterator[N
 
 
 def rows_within(rows: int, width: int, elements: int) -> int:
-    """Make blocks smaller for rows of many numbers: 32 rows at least, a multiple of that."""
-    return min(rows, max(1, elements // width // _STEP) * _STEP)
+    """Make blocks smaller for rows of many numbers: a multiple of 96 rows, or of 32."""
+    step = _STEP if elements // width >= _STEP else _SMALL_STEP
+    return min(rows, max(1, elements // width // step) * step)
 
 
 def rows_for(most: int, rows: int) -> int:
-    """Make blocks larger where a person may have more rows: a multiple of 32.
+    """Make blocks larger where a person may have more rows: a multiple of 96.
 
     `rows`: 1 where rows go through a module one by one; a block then holds one large person.
     """
@@ -80,7 +85,7 @@ def rows_for(most: int, rows: int) -> int:
 
 
 def person_block(rows: int, largest: int) -> int:
-    """Rows of the block that takes so many: the next of a few sizes, `largest` at most."""
+    """Size of the block for a number of rows: the next of a few sizes, at most `largest`."""
     return min([size for size in PERSON_BLOCKS if size >= rows] + [largest])
 
 
@@ -111,7 +116,7 @@ class PairwiseSum:
     Added one after the other, the first of n terms would be rounded n times; in pairs, and
     pairs of pairs, ``2 log2(n)`` times at most.
 
-    `in_turn`: so many terms are added one after the other before pairs are formed: for terms that
+    `in_turn`: number of terms that are added one by one before pairs are formed: for terms that
     are large, and of few rows each.
     """
 

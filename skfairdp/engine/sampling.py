@@ -22,7 +22,7 @@ class Batch:
 
     rows: np.ndarray  # (B,): row numbers, cell after cell
     sizes: tuple[int, ...]  # How many of the rows, or of the persons, belong to each cell
-    persons: PersonRows | None = None  # Whose rows they are; None: each is a record of its own
+    persons: PersonRows | None = None  # Whose rows they are; None: each is its own record
 
     def __len__(self) -> int:
         """Return the number of records: rows, or persons."""
@@ -116,7 +116,7 @@ class PoissonSampler:
         return Batch(rows, tuple(len(part) for part in drawn))
 
     def drawing(self, rates: tuple[float, ...]) -> list[Callable[[], np.ndarray]]:
-        """Make what draws the rows of each cell, a batch at a time."""
+        """Make the sampler of the rows of each cell, one batch at a time."""
         return [
             _Coins(members, self._n_rows, rate, self._generator).successes
             for members, rate in zip(self._members, rates, strict=True)
@@ -169,7 +169,7 @@ class PersonSampler(PoissonSampler):
         return np.asarray(self._rows[self._starts[held] + place])
 
     def _some(self, counts: np.ndarray) -> np.ndarray:
-        """Choose so many different places below each count, every set alike (Floyd's way)."""
+        """Choose a uniform subset of given size below each count (Floyd's algorithm)."""
         chosen = np.empty((len(counts), self._most), dtype=np.int64)
         for k in range(self._most):
             last = counts - self._most + k
@@ -200,7 +200,7 @@ class StoredBatches:
         self._rows = like
 
     def draw(self, segment: Segment, steps: int) -> Batch:
-        """Draw the next batch of a segment that has so many steps to go."""
+        """Draw the next batch of a segment."""
         if not self._batches or self._of != segment:
             self._of, self._batches, room = segment, [], self._stored.cache_bytes
             while not self._batches or (len(self._batches) < steps and room > 0):
@@ -242,7 +242,7 @@ class StoredBatches:
 
 
 def _without(batch: Batch, rows: np.ndarray) -> Batch:
-    """Take rows out of a batch, and persons who have no other one in it."""
+    """Take rows out of a batch, with persons who have no other row in it."""
     kept = np.isin(batch.rows, rows, invert=True)
     left, persons = kept, batch.persons
     if persons is not None:

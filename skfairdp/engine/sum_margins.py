@@ -64,7 +64,7 @@ def sum_margin(
 
 
 def rows_of(segment: Segment, public: int = 0) -> int:
-    """Rows of the blocks in which a segment's batches are computed, with public rows beside."""
+    """Rows of the blocks in which a segment's batches are computed, public rows included."""
     return block_rows(sum(segment.expected_sizes), public)
 
 

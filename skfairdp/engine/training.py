@@ -88,7 +88,7 @@ def schedule_factors(schedule: Any, steps: int) -> list[float]:
 
     `schedule`: none keeps the rate; "linear" and "cosine" lower it to a tenth over the run; pairs
     ``(fraction, factor)`` set the factor from that fraction of the steps on. Raises ValueError:
-    `schedule` is none of these.
+    `schedule` is not one of these.
     """
     if schedule is None:
         return [1.0] * steps

@@ -1,6 +1,7 @@
 from .bounds.binomial_cells import clopper_pearson
 from .bounds.gated_answers import answered_guarantee
-from .bounds.head_noise import theorem2_bound, theorem2_guarantee
+from .bounds.head_claim import theorem2_guarantee
+from .bounds.head_noise import theorem2_bound
 from .bounds.noisy_counts import NoisyCells, private_gap_upper_bound
 from .bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from .gate import ParityGate

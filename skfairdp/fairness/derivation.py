@@ -1,4 +1,4 @@
-"""Scope of a claim, and the evidence that its bound follows from in addition to its counts."""
+"""Derivation of a claim's bound: its kind, and the inputs it follows from."""
 
 from __future__ import annotations
 
@@ -7,72 +7,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from skfairdp.fairness.kinds import KINDS
 from skfairdp.parameters import COUNT, check_arguments
-
-EXACT = "exact test"
-HOEFFDING = "Hoeffding"
-NOISY_COUNTS = "noisy counts"
-OWN_MODELS = "models of the groups"
-COUNTED = "counted"
-RELEASE = "local release"
-TOTAL_VARIATION = "total variation of codes"
-LAST_STEP = "last head step"
-WEIGHT_LENGTH = "length of the weights"
-
-_OF_LAST_STEP = (
-    "max_head_norm", "max_grad_norm", "learning_rate", "noise_std", "n_heads", "prediction",
-    "group_update", "expected_batch_size", "n_groups",
-)  # fmt: skip
-# Inputs of each kind. "claims": how many claims share the error probability.
-KINDS: Mapping[str, tuple[str, ...]] = {
-    EXACT: ("claims",),
-    HOEFFDING: ("claims",),
-    NOISY_COUNTS: ("claims", "epsilon", "public_sizes", "terms"),
-    OWN_MODELS: ("claims", "sums", "trials", "distances", "n_draws"),
-    COUNTED: (),
-    RELEASE: ("epsilon",),
-    TOTAL_VARIATION: ("claims", "attenuation", "n_codes"),
-    LAST_STEP: _OF_LAST_STEP,
-    WEIGHT_LENGTH: ("norm", "std"),
-}
-DEPLOYED = "deployed model"
-AVERAGED = "averaged over its draws"
-ANY_POPULATION = "any population"
-TRAINING = "training mechanism"
-DOWNSTREAM = "any downstream predictor"
-DOWNSTREAM_LIKE = "any downstream predictor of such people"
-ANSWERED = "answered queries"
-# What each kind of derivation can show.
-SHOWN: Mapping[str, tuple[str, ...]] = {
-    DEPLOYED: (EXACT, HOEFFDING, NOISY_COUNTS),
-    AVERAGED: (HOEFFDING, OWN_MODELS),
-    ANY_POPULATION: (WEIGHT_LENGTH,),
-    TRAINING: (LAST_STEP,),
-    DOWNSTREAM: (RELEASE,),
-    DOWNSTREAM_LIKE: (TOTAL_VARIATION,),
-    ANSWERED: (COUNTED,),
-}
-SCOPES = tuple(SHOWN)
-# Statements about people like those who were held out; the others hold for all people.
-FROM_ROWS = (DEPLOYED, AVERAGED, DOWNSTREAM_LIKE)
 
 
 @dataclass(frozen=True)
 class Derivation:
     """Derivation of a bound, from which a reader of the claim can recompute it."""
 
-    kind: str  # A key of `KINDS`
-    # What the bound was computed from, beside the counts of the claim: numbers, texts, truth
-    # values, None, and tuples of them
+    kind: str  # A name of `KINDS`
+    # What the bound was computed from, in addition to the counts of the claim: numbers, texts,
+    # truth values, None, and tuples of them
     inputs: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise ValueError(f"A bound of kind {self.kind!r} is not known; use one of {[*KINDS]}.")
         found = tuple((name, _plain(value)) for name, value in self.inputs)
-        if sorted(name for name, _ in found) != sorted(KINDS[self.kind]):
+        if sorted(name for name, _ in found) != sorted(KINDS[self.kind].inputs):
             raise ValueError(
-                f"A bound of kind {self.kind!r} follows from {list(KINDS[self.kind])}, got "
+                f"A bound of kind {self.kind!r} follows from {list(KINDS[self.kind].inputs)}, got "
                 f"{[name for name, _ in found]}."
             )
         check_arguments({"claims": 1} | dict(found), claims=COUNT)
@@ -80,7 +34,7 @@ class Derivation:
 
     @classmethod
     def of(cls, kind: str, **inputs: Any) -> Self:
-        """Name a kind, a key of `KINDS`, and its inputs."""
+        """Name a kind, a name of `KINDS`, and its inputs."""
         return cls(kind, tuple(inputs.items()))
 
     @property
@@ -105,7 +59,7 @@ def level_of_one(confidence_level: float, claims: int) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """Python numbers and tuples for whatever holds them."""
+    """Convert NumPy scalars and arrays to Python numbers and tuples."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)):

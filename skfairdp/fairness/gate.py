@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.documentation import completed_by
-from skfairdp.parameters import COUNT, Choice, Number, check_arguments
+from skfairdp.parameters import COUNT, Choice, Number, check_values
 
 # Floats decide wherever they are this far from a tie; closer than that, fractions do.
 _TIE = 1e-9
@@ -40,7 +40,7 @@ class ParityGate:
     n_classes : int
         Number of labels, at least 2.
     tolerance : float in [0, 1]
-        γ, the largest Γ that is wanted. Read as the decimal number that it prints as:
+        γ, the largest allowed Γ. Read as the decimal number that it prints as:
         0.3 means 3/10. "all_cells" needs more than 0.
     cold_start : int
         M, the number of answers of a group before it is gated. "all_cells" needs at
@@ -83,13 +83,12 @@ class ParityGate:
         cold_start: int,
         rule: Literal["all_cells", "queried_cell"] = "all_cells",
     ) -> None:
-        check_arguments(
-            locals(),
-            n_groups=COUNT,
-            n_classes=Number(2, integer=True),
-            tolerance=Number(0.0, 1.0),
-            cold_start=Number(0, integer=True),
-            rule=Choice(("all_cells", "queried_cell")),
+        check_values(
+            n_groups=(n_groups, COUNT),
+            n_classes=(n_classes, Number(2, integer=True)),
+            tolerance=(tolerance, Number(0.0, 1.0)),
+            cold_start=(cold_start, Number(0, integer=True)),
+            rule=(rule, Choice(("all_cells", "queried_cell"))),
         )
         if rule == "all_cells" and cold_start < (needed := smallest_cold_start(tolerance)):
             raise ValueError(
@@ -260,7 +259,7 @@ def exact_tolerance(tolerance: float) -> Fraction:
 
 def smallest_cold_start(tolerance: float) -> int:
     """⌈1/γ⌉, the shortest cold start that a gate over all cells allows."""
-    check_arguments(locals(), tolerance=Number(0.0, 1.0))
+    check_values(tolerance=(tolerance, Number(0.0, 1.0)))
     if tolerance == 0:
         raise ValueError(
             "tolerance=0 is not possible with rule='all_cells': it needs a cold_start of at least "

@@ -19,7 +19,7 @@ from skfairdp.persons import Persons
 _SEVERAL = (
     "Some person in 'person_ids' has rows of different groups in 'sensitive_features'. A person is "
     "in one group: give all rows of a person the same value, for instance that of the latest row, "
-    "or the names of all its groups, such as 'a and b', which are then a group of their own."
+    "or the names of all its groups, such as 'a and b', which are then their own group."
 )
 
 _MOST = 100  # groups that may occur without being declared

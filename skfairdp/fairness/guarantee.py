@@ -1,4 +1,4 @@
-"""One fairness claim with everything that a reader needs to judge it."""
+"""Fairness claim: a bound with its scope, method, counts and assumptions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from skfairdp.fairness.derivation import DEPLOYED, FROM_ROWS, SCOPES, SHOWN, Derivation
+from skfairdp.fairness.derivation import Derivation
+from skfairdp.fairness.kinds import KINDS
 from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.fairness.scopes import DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
+from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments, check_values
 
 RARE = 0.01  # selection rates below this, or above one minus this, make a model nearly constant
 _UNIT = Number(0.0, 1.0)
@@ -72,7 +74,7 @@ class FairnessGuarantee:
     Parameters
     ----------
     notion : str
-        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`, or of a notion of yours.
+        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`, or of your own notion.
     bound : float in [0, 1]
         The largest difference is at most this.
     scope : str
@@ -98,7 +100,7 @@ class FairnessGuarantee:
     derivation : Derivation or None
         How the bound follows from the counts, so that it can be computed again.
     words : tuple of two str, or None
-        Rates and meaning of a notion of yours, `Notion.words`; None for a known name.
+        Rates and meaning of your own notion, `Notion.words`; None for a known name.
 
     Raises
     ------
@@ -133,13 +135,13 @@ class FairnessGuarantee:
             object.__setattr__(self, "words", _checked_words(self.notion, self.words))
         scope, level, how = self.scope, self.confidence_level, self.derivation
         if scope not in SCOPES:
-            raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
+            raise ValueError(f"scope={scope!r} is not known; use one of {[*SCOPES]}.")
         if (level is None) is (scope in FROM_ROWS):
             raise ValueError(
                 f"confidence_level={level!r} contradicts scope={scope!r}: bounds of the scopes "
                 f"{FROM_ROWS} are estimated from rows, and no others are."
             )
-        if how is not None and how.kind not in SHOWN[scope]:
+        if how is not None and scope not in KINDS[how.kind].methods:
             raise ValueError(f"A bound of kind {how.kind!r} contradicts scope={scope!r}.")
         if scope == DEPLOYED and any(not c.noisy and c.successes % 1 for c in self.counts):
             raise ValueError(
@@ -207,9 +209,9 @@ class FairnessGuarantee:
             texts.append(f"{word} {self.rates}{where}{note}: {', '.join(shown)}.")
         if self.informative:
             texts.append(
-                f"{self.notion}: if each group's people come to differ from those held out by a "
-                "total-variation distance v (among people with the same label, where rates are "
-                f"given one), the gap is at most {self.figure} + 2 v: "
+                f"{self.notion}: if the people of each group differ from those held out by a "
+                "total-variation distance of at most v (within each true label, for rates given "
+                f"one), the gap is at most {self.figure} + 2 v: "
                 f"{rounded_up(round(self.shifted(0.05), 12))} for v = 0.05."
             )
         else:
@@ -229,11 +231,11 @@ class FairnessGuarantee:
         -------
         float
         """
-        check_arguments(locals(), distance=_UNIT)
+        check_values(distance=(distance, _UNIT))
         return min(1.0, self.bound + 2.0 * distance)
 
     def _remedy(self) -> str:
-        """What would make a bound from counts useful."""
+        """Remark on the changes that would make a bound from counts useful."""
         assert self.confidence_level is not None
         strata = self._by_stratum.values()
         sizes = min(([max(0, round(c.trials)) for c in cells] for cells in strata), key=min)
@@ -326,5 +328,5 @@ def json_label(label: Hashable) -> Any:
 
 
 def label_from_json(value: Any) -> Hashable:
-    """Group label from what `json_label` returned."""
+    """Group label from its JSON form; inverse of `json_label`."""
     return tuple(label_from_json(part) for part in value) if isinstance(value, list) else value

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class MutualInformation:
-    """An estimate of mutual information, and what is known about its error.
+    """Estimate of mutual information, with its bounds and errors.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class MutualInformation:
 
 
 def numeric_rows(Z: ArrayLike, name: str = "Z") -> NDArray[np.float64]:
-    """Finite float64 rows of shape (n_rows, n_columns); refuses what is not."""
+    """Finite float64 rows of shape (n_rows, n_columns); refuses other arrays."""
     try:
         rows = np.asarray(Z, dtype=np.float64)
     except (TypeError, ValueError):

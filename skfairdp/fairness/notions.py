@@ -1,4 +1,4 @@
-"""Fairness notions: which rows count, and what counts as a success.
+"""Fairness notions: the rows that count, and the successes among them.
 
 Every notion is a largest difference of rates between two groups. A rate is
 taken over a stratum: the rows whose (label, prediction) pair lies in a fixed set of
@@ -42,14 +42,15 @@ class Stratum:
 class Notion:
     """A fairness notion: the largest difference of certain rates between groups.
 
-    Whatever takes the name of a notion takes one of these. What is proved about notions holds
-    for every one that passes the checks below: that rows are counted by their labels alone,
-    which are there before a model is.
+    `RateConstrainedClassifier`, `LagrangianDualClassifier`, `PrivateSearchCV`, `group_gap`
+    and `certify` take one wherever they take a name; other estimators take names
+    alone. Certificates' bounds hold for every notion that passes the checks below: each rate is
+    taken among people with certain labels, which exist before any model.
 
     Parameters
     ----------
     name : str
-        How it is called, in lower case with underscores. Not a name of `NOTIONS`.
+        Name in lower case with underscores, not one of `NOTIONS`.
     rates : str
         The rates that are compared, in words, e.g. ``"selection rates"``.
     meaning : str
@@ -99,7 +100,7 @@ class Notion:
 
     @property
     def words(self) -> tuple[str, str] | None:
-        """Rates and meaning of a notion of yours, for claims; None for one with a known name."""
+        """Rates and meaning for claims; None for a notion with a known name."""
         return None if self.name in NOTIONS else (self.rates, self.meaning)
 
     @property
@@ -293,7 +294,7 @@ def get_notion(notion: str | Notion) -> Notion:
     ----------
     notion : {"demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity"} or \
 Notion
-        Name of the notion, or one of yours.
+        Name of the notion, or your own.
 
     Returns
     -------
@@ -302,7 +303,7 @@ Notion
     Raises
     ------
     ValueError
-        For any other name, and for a notion of yours with one of these names.
+        For any other name, and for your own notion with one of these names.
 
     Examples
     --------
@@ -316,7 +317,7 @@ Notion
         return notion
     if not isinstance(notion, str) or notion not in NOTIONS:
         raise ValueError(
-            f"notion={notion!r} is not known; use one of {sorted(NOTIONS)}, or a Notion of yours."
+            f"notion={notion!r} is not known; use one of {sorted(NOTIONS)}, or your own Notion."
         )
     return NOTIONS[notion]
 

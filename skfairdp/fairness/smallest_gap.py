@@ -13,7 +13,7 @@ from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.figures import rounded_up
-from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
+from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_values
 
 USEFUL = 0.5  # bounds from here on are printed as "no useful bound"
 _MOST_ROWS = 10**7  # more are not looked for
@@ -81,7 +81,7 @@ def certifiable(
     count_epsilon: float | None = None,
     cell_sizes: str = "private",
 ) -> SmallestGap:
-    """Tell which tolerance numbers of held-out rows can show, and how many rows one needs.
+    """Compute the tolerance that numbers of held-out rows can show, or the rows that one needs.
 
     Nothing but the sizes is used. Give sizes that are public, declared, or were bought with
     noise: an answer that depends on exact private sizes reveals them.
@@ -127,14 +127,13 @@ def certifiable(
     >>> certifiable([1000, 1000], 0.05, count_epsilon=0.1).rows_needed
     1165
     """
-    check_arguments(
-        locals(),
-        tolerance=(NONE, PROBABILITY),
-        confidence_level=PROBABILITY,
-        rate=Number(0.0, 1.0),
-        n_claims=COUNT,
-        count_epsilon=(NONE, Number(1e-4, 1e3)),
-        cell_sizes=Choice(("private", "public")),
+    check_values(
+        tolerance=(tolerance, NONE, PROBABILITY),
+        confidence_level=(confidence_level, PROBABILITY),
+        rate=(rate, Number(0.0, 1.0)),
+        n_claims=(n_claims, COUNT),
+        count_epsilon=(count_epsilon, NONE, Number(1e-4, 1e3)),
+        cell_sizes=(cell_sizes, Choice(("private", "public"))),
     )
     level = level_of_one(confidence_level, n_claims)
 
@@ -156,7 +155,7 @@ def smallest_gap(
     rate: float,
     shown: Callable[[Sequence[int]], float],
 ) -> SmallestGap:
-    """Tell what numbers of rows can show, where `shown` is what they show of equal rates."""
+    """Compute the smallest bound, where `shown` is the bound that equal rates give."""
     named = dict(group_sizes if isinstance(group_sizes, Mapping) else enumerate(group_sizes))
     if len(named) < 2 or any(not float(n).is_integer() or n < 0 for n in named.values()):
         raise ValueError(

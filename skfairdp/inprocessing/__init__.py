@@ -2,9 +2,4 @@
 
 import lazy_loader
 
-from skfairdp.deprecation import moved
-
-_here, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__getattr__ = moved(
-    __name__, "skfairdp.comparators", ("CovarianceConstrainedClassifier",), otherwise=_here
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,6 +2,7 @@ from .attribute.lagrangian_dual import LagrangianDualClassifier
 from .attribute.randomized import RandomizedAttributeClassifier
 from .dpsgd import DPSGDClassifier, DPSGDRegressor
 from .dpsgdf import DPSGDFClassifier
+from .fair_numbers.regressor import FairPathRegressor
 from .fair_path.classifier import FairPathClassifier
 from .fair_path.display import FairPathDisplay
 from .fairdp.classifier import FairDPClassifier
@@ -19,6 +20,7 @@ __all__ = [
     "DPSGDFClassifier",
     "FairDPClassifier",
     "FairPathClassifier",
+    "FairPathRegressor",
     "FairPathDisplay",
     "FunctionalMechanismClassifier",
     "ImportanceSamplingDPSGDClassifier",

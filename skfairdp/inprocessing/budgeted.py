@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 from skfairdp.assumptions import of_attribute, of_training, seed_known
-from skfairdp.base import PrivateClassifier, PrivatePredictor
+from skfairdp.base import Planned, PrivateClassifier, PrivatePredictor
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups
 from skfairdp.parameters import NOISE_MULTIPLIER, NONE
@@ -20,13 +20,13 @@ from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, check_delta
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 
 ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public
 
 
-class BudgetedPredictor(PrivatePredictor):
+class BudgetedPredictor(Planned, PrivatePredictor):
     """Template of an estimator with one plan, for a budget or for a noise multiplier.
 
     Parameters
@@ -54,17 +54,23 @@ class BudgetedPredictor(PrivatePredictor):
 
     _parameters = {"noise_multiplier": (NOISE_MULTIPLIER, NONE)}
 
-    noise_multiplier_: float = field(init=False)
+    _views: ClassVar[tuple[str, ...]] = ("groups_", "noise_multiplier_", "plan_", "privacy_")
+
+    @property
+    def noise_multiplier_(self) -> float:
+        multiplier = self._left.stated.noise_multiplier
+        assert multiplier is not None  # or there is no receipt
+        return multiplier
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         raise NotImplementedError
 
     def _also_assumed(self) -> tuple[str, ...]:
-        """What the guarantee rests on beside the usual."""
+        """Further assumptions of the guarantee."""
         return ()
 
     def _assumed_at_last(self) -> tuple[str, ...]:
-        """What is said after all else, where nothing is promised too."""
+        """Last assumptions, also stated for a void guarantee."""
         return ()
 
     @property
@@ -78,7 +84,7 @@ class BudgetedPredictor(PrivatePredictor):
         return self.epsilon is not None and math.isinf(self.epsilon)
 
     def _check_settings(self) -> None:
-        """Check what the parameter table cannot say."""
+        """Check parameters that depend on each other, beyond the parameter table."""
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise ValueError(
                 "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "
@@ -122,17 +128,21 @@ class BudgetedPredictor(PrivatePredictor):
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         if self._buys(facts.groups):
             price = budget_guarantee(
-                self.epsilon, self.delta, reproducible=noise.reproducible, protects=self._unit
+                self.epsilon, self.delta, reproducible=noise.reproducible, protects=facts.unit
             )
             bought = float(getattr(self, "group_sizes_epsilon", None) or 0.0)
             name = type(self).__name__
             return Quote(name, facts, price, charge=price or NOISELESS, bought=bought)
         return self._priced_for(facts, self._sizes(facts.groups, facts.n, noise), noise)
 
+    def _note(self, n_groups: int | None, n_classes: int) -> None:
+        """Note public counts that the plan may depend on, in addition to the sizes."""
+
     def _priced_for(self, facts: RowFacts, sizes: Sizes, noise: NoiseSource) -> Quote:
         """Price a fit for sizes that are known."""
+        self._note(None if facts.groups is None else len(facts.groups.labels), facts.n_classes)
         multiplier, plan = self._planned(sizes)
-        stated = self._guarantee(plan, noise, facts.groups)
+        stated = self._guarantee(plan, noise, facts)
         return Quote(
             type(self).__name__,
             facts,
@@ -149,6 +159,7 @@ class BudgetedPredictor(PrivatePredictor):
         self,
         facts: RowFacts,
         noise: NoiseSource,
+        charge: Charge,
         first: Callable[[Sizes], Sizes] = lambda sizes: sizes,
     ) -> Quote:
         """Price a fit, and buy its sizes, once they are charged, where it buys them.
@@ -158,7 +169,7 @@ class BudgetedPredictor(PrivatePredictor):
         quote = self._priced(facts, noise)
         if quote.plan is not None:
             return quote
-        self._charge(quote.charge)  # for the whole fit, as its plan is made from what is bought
+        charge(quote.charge)  # for the whole fit, as its plan is made from what is bought
         return self._priced_for(facts, first(self._bought_sizes(facts.groups, noise)), noise)
 
     def _planned(self, sizes: Sizes) -> tuple[float, Plan]:
@@ -166,17 +177,19 @@ class BudgetedPredictor(PrivatePredictor):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)
-        sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
+        if self._free:  # the tables of a run without noise have none either
+            plan = replace(plan, counts=tuple(replace(t, epsilon=math.inf) for t in plan.counts))
+        sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", True))
         return multiplier, plan
 
     def _guarantee(
-        self, plan: Plan, noise: NoiseSource, groups: Groups | None
+        self, plan: Plan, noise: NoiseSource, facts: RowFacts
     ) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
-        unit, also = self._unit, self._also_assumed()
+        unit, also = facts.unit, self._also_assumed()
         named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
-        said = noise_text(noise, exact=plan.exact_noise)
+        said = noise_text(noise, exact=plan.exact_noise, laplace=bool(plan.sums))
         if noise.reproducible:
             relation = plan.adjacency if unit == ATTRIBUTE else "zero-out"
             stated = PrivacyGuarantee.void(seed_known(), adjacency=relation, protects=unit)
@@ -187,7 +200,7 @@ class BudgetedPredictor(PrivatePredictor):
                 assumed = of_training(
                     said,
                     labels=self._labels_declared,
-                    groups=None if groups is None else named,
+                    groups=None if facts.groups is None else named,
                     also=also,
                     persons=unit == "person",
                 )

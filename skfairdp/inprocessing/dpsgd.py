@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skfairdp.assumptions import PARITY_ROWS
-from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
+from skfairdp.inprocessing.class_weights import ClassWeighted
+from skfairdp.inprocessing.gradient import NONE, Run
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.parameters import Kind
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from skfairdp.engine.nets import PreparedNet
 
 
-class DPSGDClassifier(GradientClassifier):
+class DPSGDClassifier(ClassWeighted):
     """Neural network trained by differentially private gradient descent.
 
     Each step draws every record with the same probability, clips every drawn

@@ -53,7 +53,7 @@ class DPFermiClassifier(GroupedClassifier):
         Whether predictions should not depend on the group, or not among records of one
         label.
     fairness_weight : float, default=5.0
-        Weight of ERMI beside the mean loss, >= 0.
+        Weight of ERMI, added to the mean loss, >= 0.
     dual_noise_ratio : float, default=5.0
         Noise multiplier of W's gradient over that of the network's, > 0. Both are
         sums over one batch: a step is charged with the combined multiplier
@@ -144,7 +144,7 @@ class DPFermiClassifier(GroupedClassifier):
         )
         counts: tuple[CountRelease, ...] = ()
         if self._by_label:
-            price = float("inf") if self._free else float(self.label_counts_epsilon)
+            price = float(self.label_counts_epsilon)
             counts = (CountRelease(name="group x label", epsilon=price),)
         return self._plan_sums(sizes, *sums, counts=counts)
 

@@ -9,11 +9,11 @@ from torch import Tensor
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.rates.constraints import Floats
-from skfairdp.inprocessing.rates.objective import SoftCosts, soft_predictions
+from skfairdp.inprocessing.rates.objective import SoftCosts
 
 
 class DualMatrix:
-    """W, and what follows from it for records of each cell.
+    """Dual matrix W, with its coefficients for records of each cell.
 
     Cells are (group, stratum) pairs, position ``group * n_strata + stratum``; without
     labels there is one stratum. W starts where a prediction that does not depend on the
@@ -84,6 +84,6 @@ class ErmiObjective(SoftCosts):
 
     def _dual_gradients(self, output: Tensor, *targets: Tensor) -> Tensor:
         """Derivative of every record's psi by W, shape (B, m)."""
-        soft = soft_predictions(output, self._kind, 1.0)
+        soft = self._kind.scores(output)
         slopes = self._slopes.index_select(0, targets[1])
         return (slopes * soft.unsqueeze(1)).flatten(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -9,16 +10,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skfairdp.certificate.fit_digests import bind_each
 from skfairdp.datasets.stored_rows import in_chunks, stored_rows
+from skfairdp.digests.fit_digests import bind_each
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
-from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watched
+from skfairdp.inprocessing.run import (
+    ReadRows,
+    ReadyNet,
+    Run,
+    Training,
+    joined,
+    refuse_idle_optimizer,
+    refuse_persons,
+    rows_of,
+    watched,
+)
 from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
-from skfairdp.receipts import RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
+from skfairdp.records import Given
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +59,7 @@ class GradientPredictor(BudgetedPredictor):
     max_grad_norm : float
         Largest L2 norm of one record's gradient: of a row's, or of the mean over a person's rows.
     max_rows_per_person : int
-        With `person_ids`: rows that a person brings to a batch, at most; of more, so many are
+        With `person_ids`: most rows of a person in a batch; of more, this number is
         chosen anew at each draw. A public number.
     batch_size : int or "auto"
         Expected records (rows, or persons) in a batch; "auto" is ``min(256, ceil(n / 10))``.
@@ -60,7 +72,7 @@ class GradientPredictor(BudgetedPredictor):
         Seeds the initial weights; never noise or batches.
     distributed : "auto" or None
         With "auto", processes of an initialised group of torch.distributed train one model: each
-        calls `fit` with rows of its own, and sizes count the rows of all. None trains on the
+        calls `fit` with its own rows, and sizes count the rows of all. None trains on the
         rows of this process alone, as where there is no such group.
 
     Attributes
@@ -75,13 +87,11 @@ class GradientPredictor(BudgetedPredictor):
     max_epochs: int = 20
     learning_rate_schedule: Any = "linear"
     max_rows_per_person: int = 8
-    exact_noise: bool = False
+    exact_noise: bool = True
     progress: bool | None = None
     distributed: str | None = "auto"
 
-    _plans_ahead = True
     _takes_persons = True
-    _n_logits: ClassVar[int | None] = None  # of a net, where they are not those of the classes
     _auto_batch: ClassVar[tuple[int, int]] = (256, 10)  # min(256, ceil(n / 10))
     _parameters = {
         "max_grad_norm": (NORM,),
@@ -102,7 +112,7 @@ class GradientPredictor(BudgetedPredictor):
     def _plan_sums(
         self, sizes: Sizes, *sums: tuple[str, float, float], counts: tuple[CountRelease, ...] = ()
     ) -> Plan:
-        """Plan sums of each batch, and tables beside them; `sums` as of `Sizes.batches`."""
+        """Plan sums of each batch, and further tables; `sums` as of `Sizes.batches`."""
         segment = sizes.batches(self.max_epochs, self._batch_size(sizes.total), *sums)
         return sizes.plan(segment, counts=counts, delta=self.delta, exact_noise=self.exact_noise)
 
@@ -116,6 +126,10 @@ class GradientPredictor(BudgetedPredictor):
         """Take all steps."""
         run.descend()
 
+    def _n_logits(self, facts: RowFacts) -> int | None:
+        """Outputs of a net, where they are not those of the classes."""
+        return None
+
     def _rows_beside(self, n: int) -> int:
         """Number of public rows that may join the batch of a step."""
         return 0
@@ -128,7 +142,7 @@ class GradientPredictor(BudgetedPredictor):
         raise NotImplementedError
 
     def _keep(self, classes: np.ndarray | None, run: Run) -> None:
-        """Keep what a fit learned of the targets, from public or released values."""
+        """Store attributes about the targets, from public or released values."""
         raise NotImplementedError
 
     def _objective(self, base: Objective, groups: Groups | None, classes: Any) -> Objective:
@@ -139,7 +153,7 @@ class GradientPredictor(BudgetedPredictor):
         return base
 
     def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[torch.Tensor, ...]:
-        """What objective and statistics take besides the output: the labels first."""
+        """Targets of the objective and of statistics: the labels first."""
         return (labels,)
 
     def _cells(self, plan: Plan, groups: Groups | None) -> np.ndarray | None:
@@ -158,7 +172,7 @@ class GradientPredictor(BudgetedPredictor):
     ) -> tuple[np.ndarray, np.ndarray, Groups | None]:
         """Rows, label codes and groups that the mechanism speaks of."""
         known = labels >= 0
-        if self._unit != ATTRIBUTE or known.all():
+        if self._protected("record") != ATTRIBUTE or known.all():
             return X, labels, groups
         # Labels are public under this relation, and some sums are of all rows.
         if known.sum() < 2:
@@ -167,122 +181,176 @@ class GradientPredictor(BudgetedPredictor):
         return X[known], labels[known], kept
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
-        """Check what the mechanism asks of its net, before anything is charged."""
+        """Check the mechanism's requirements for its net, before anything is charged."""
         plan.check_exact_noise(prepared.flat.vector.numel())
         refuse_idle_optimizer(prepared)
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         from skfairdp.engine.processes import Processes
 
         with Processes(self.distributed is not None) as processes:
-            self._fit_rows(X, y, sensitive_features, processes)
+            check_parameters(self, self._parameters)
+            self._check_settings()
+            read = self._read(given, processes, charge)
+            quote = self._settled(read.facts, read.noise, charge, processes.first)
+            prepared = self._prepare(quote, read.row_shape, read.classes, read.seed)
+            training = self._made_ready(prepared, quote, read, processes)
+            named = None if read.groups is None else read.groups.labels
+            del read  # labels and groups are as large as what was made of them
+            charge(training.stated)  # before a row reaches the engine
+            self._trained(training)
+        stated = training.stated and training.stated.assuming(training.arithmetic)
+        return Receipt(replace(quote, privacy=stated), named)
 
-    def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:
-        from skfairdp.engine.clipping.clippers import make_clipper
-        from skfairdp.engine.inference import link_of
-        from skfairdp.engine.inspection import (
-            refuse_rows_it_cannot_take,
-            refuse_unstable_rows,
-            refuse_wrong_outputs,
-        )
-        from skfairdp.engine.nets import as_tensor, prepare_net
-        from skfairdp.engine.objectives import objective_for
-        from skfairdp.engine.parameter_vector import copy_module, copy_parameters
-        from skfairdp.engine.randomness import own_draws
-        from skfairdp.engine.rehearsal import rehearse
-        from skfairdp.engine.release import NoisyRelease
-        from skfairdp.engine.training import Progress, schedule_factors
-
-        check_parameters(self, self._parameters)
-        self._check_settings()
-        stored = stored_rows(X) if self._in_parts else None
-        X, classes, labels = self._encoded(X if stored is None else stored, y)
-        groups = self._encode_groups(sensitive_features, len(X))
-        persons = self._persons(len(X))
-        n_classes = None if classes is None else len(classes)
+    def _read(self, given: Given, processes: Processes, charge: Charge) -> ReadRows:
+        """Check and encode rows, labels, groups and persons; agree on them with other processes."""
+        stored = stored_rows(given.X) if self._in_parts else None
+        X, classes, labels = self._encoded(given.X if stored is None else stored, given.y)
+        groups = self._encode_groups(given.sensitive_features, len(X))
+        persons = given.persons(len(X), int(self.max_rows_per_person))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
-        if persons is not None and processes.size > 1:
-            raise ValueError(
-                "'person_ids' needs all rows in one process: a person with rows in two of them "
-                "would be clipped in each, and count twice. Set distributed=None, or give one row "
-                "of each person."
-            )
         n = len(X) if persons is None else persons.count
         if processes.size > 1:
+            refuse_persons(persons)
             if not processes.leads:
-                self._charged_elsewhere = True
+                charge.nothing_here()
             n, groups = joined(self, processes, X, classes, groups)
             seed = processes.first(seed)
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
-        facts = RowFacts(n, groups_of_records(groups, persons), unit=self._unit)
-        quote = self._settled(facts, noise, processes.first)
-        plan, stated = quote.plan, quote.privacy
-        assert plan is not None
+        unit = self._protected(given.unit)
+        n_classes = 2 if classes is None else len(classes)
+        counted = groups_of_records(groups, persons)
+        facts = RowFacts(n, counted, unit=unit, n_classes=n_classes)
+        return ReadRows(X, labels, groups, persons, classes, facts, seed, noise)
+
+    def _prepare(
+        self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None, seed: int
+    ) -> ReadyNet:
+        """Make the net of a fit, and refuse one that the plan or the mechanism cannot use.
+
+        No row is needed: what is refused here is refused before anything is charged. `row_shape`:
+        of one row. `classes`: None for a regressor. `seed`: of the initial weights.
+        """
+        from skfairdp.engine.inference import link_of
+        from skfairdp.engine.inspection import refuse_unstable_rows, refuse_wrong_outputs
+        from skfairdp.engine.nets import prepare_net
+        from skfairdp.engine.parameter_vector import copy_module
+
+        assert quote.plan is not None
+        assert quote.facts is not None
+        n_logits = self._n_logits(quote.facts)
+        n_classes = None if classes is None else len(classes)
         prepared = prepare_net(
             self._net(),
-            n_features=int(np.prod(X.shape[1:])),
+            n_features=int(np.prod(row_shape)),
             n_classes=n_classes,
             seed=seed,
-            n_logits=self._n_logits,
+            n_logits=n_logits,
         )
-        # What rows may leave on a module besides its weights is not released.
+        # State that rows leave on a module in addition to its weights is not released.
         released = copy_module(prepared.module)
-        refuse_unstable_rows(prepared.module, X.shape[1:])
+        refuse_unstable_rows(prepared.module, row_shape)
         link = link_of(prepared.criterion, of_numbers=classes is None)
-        self._check_net(prepared, plan, X.shape[1:])
-        refuse_wrong_outputs(prepared.module, X.shape[1:], n_classes, link, self._n_logits)
-        rows = rows_of(X, labels, self._cells(plan, groups), prepared.module, link, persons)
-        del labels  # as large as what was made of them
-        chunks = () if stored is None else stored.chunks()
-        parts = (as_tensor(chunk, prepared.module) for chunk in chunks)
-        refuse_rows_it_cannot_take(prepared.module, chain((rows.X,), parts))
-        draws = own_draws(prepared.module, X.shape[1:], noise.masks)
+        self._check_net(prepared, quote.plan, row_shape)
+        refuse_wrong_outputs(prepared.module, row_shape, n_classes, link, n_logits)
+        return ReadyNet(prepared, released, link)
+
+    def _try_out(
+        self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
+    ) -> None:
+        self._prepare(quote, row_shape, classes, 0)
+
+    def _made_ready(
+        self, ready: ReadyNet, quote: Quote, read: ReadRows, processes: Processes
+    ) -> Training:
+        """Bring net and rows together, and rehearse on made-up rows; no entry of a row is used."""
+        from skfairdp.engine.clipping.clippers import make_clipper
+        from skfairdp.engine.inspection import refuse_rows_it_cannot_take
+        from skfairdp.engine.nets import as_tensor
+        from skfairdp.engine.objectives import objective_for
+        from skfairdp.engine.randomness import own_draws
+        from skfairdp.engine.rehearsal import rehearse
+        from skfairdp.engine.training import schedule_factors
+
+        plan, prepared, groups = quote.plan, ready.prepared, read.groups
+        assert plan is not None
+        module = prepared.module
+        cells = self._cells(plan, groups)
+        rows = rows_of(read.X, read.labels, cells, module, ready.link, read.persons)
+        stored = rows.stored
+        parts = (as_tensor(part, module) for part in (() if stored is None else stored.chunks()))
+        refuse_rows_it_cannot_take(module, chain((rows.X,), parts))
+        draws = own_draws(module, read.row_shape, read.noise.masks)
         of_groups = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], of_groups))
         if stored is not None and groups is not None:  # which are in the targets, or the cells
-            groups, of_groups = replace(groups, codes=groups.codes[:0].copy()), None
-        objective = self._objective(objective_for(prepared.criterion), groups, classes)
-        clipper = make_clipper(prepared.module, prepared.flat, objective)
+            groups = replace(groups, codes=groups.codes[:0].copy())
+        objective = self._objective(objective_for(prepared.criterion), groups, read.classes)
+        clipper = make_clipper(module, prepared.flat, objective)
+        n = read.facts.n
         beside = self._rows_beside(n)
-        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons, n, beside)
+        seen = rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
+        rates = [r * f for r, f in zip(rates, factors, strict=True)]
+        stated = quote.privacy
         if processes.size > 1:
-            processes.agree(bind_each({"plan": repr(plan), "state": released}))
-            stated = watched(processes, rows, stated, prepared.flat.vector, epoch)
-        self._charge(stated)  # before a row reaches the engine
-        release = NoisyRelease(rows, plan, clipper, noise, processes)
+            processes.agree(bind_each({"plan": repr(plan), "state": ready.released}))
+            also = watched(processes, rows, prepared.flat.vector, epoch)
+            stated = stated and stated.assuming(also)
+        return Training(
+            plan=plan,
+            ready=ready,
+            rows=rows,
+            classes=read.classes,
+            objective=objective,
+            clipper=clipper,
+            noise=read.noise,
+            draws=draws,
+            learning_rates=rates,
+            steps_per_epoch=epoch,
+            stated=stated,
+            arithmetic=seen,
+            processes=processes,
+        )
+
+    def _trained(self, training: Training, train: Callable[[Run], None] | None = None) -> None:
+        """Train on the noisy sums that the plan allows, and keep the net.
+
+        `train`: in place of `_train`, for models that are trained together.
+        """
+        from skfairdp.engine.parameter_vector import copy_parameters
+        from skfairdp.engine.release import NoisyRelease
+        from skfairdp.engine.training import Progress
+
+        plan, ready, processes = training.plan, training.ready, training.processes
+        release = NoisyRelease(training.rows, plan, training.clipper, training.noise, processes)
         shown = self.progress if processes.leads else False
         progress = Progress(plan.steps, shown, type(self).__name__)
         run = Run(
             plan=plan,
-            prepared=prepared,
-            objective=objective,
+            prepared=ready.prepared,
+            objective=training.objective,
             release=release,
-            noise=noise,
-            learning_rates=[r * f for r, f in zip(rates, factors, strict=True)],
+            noise=training.noise,
+            learning_rates=training.learning_rates,
             progress=progress,
-            steps_per_epoch=epoch,
+            steps_per_epoch=training.steps_per_epoch,
         )
         try:
-            with draws:
-                self._train(run)
+            with training.draws:
+                (train or self._train)(run)
             release.meter.finish()
         finally:
             progress.close()
         processes.compare()
-        copy_parameters(prepared.module, released)
-        self.module_ = released.eval()
-        self.link_ = link
-        self._keep(classes, run)
-        self.groups_ = None if groups is None else groups.labels
-        assert quote.noise_multiplier is not None
-        self.noise_multiplier_ = quote.noise_multiplier
-        self.plan_ = plan
-        self.privacy_ = stated
+        copy_parameters(ready.prepared.module, ready.released)
+        self.module_ = ready.released.eval()
+        self.link_ = ready.link
+        self._keep(training.classes, run)
 
 
 class GradientClassifier(GradientPredictor, BudgetedClassifier):
@@ -311,3 +379,9 @@ class GradientClassifier(GradientPredictor, BudgetedClassifier):
     def predict(self, X: ArrayLike) -> np.ndarray:
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+    @property
+    def _decides_by_parameters(self) -> bool:
+        # A class that answers by its own methods is another model.
+        methods = ("predict_proba", "predict")
+        return all(getattr(type(self), m) is getattr(GradientClassifier, m) for m in methods)

@@ -25,12 +25,12 @@ from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import schedule_factors
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
-from skfairdp.inprocessing.gradient import Run
+from skfairdp.inprocessing.run import ReadRows, Run
 from skfairdp.parameters import COUNT, check_parameters
-from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.receipts import RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt
+from skfairdp.records import Given
 
 # Parameters that no plan and no guarantee is made from.
 _NOT_PLANNED = {"net", "random_state", "learning_rate_schedule", "progress", "ledger"}
@@ -46,7 +46,7 @@ def fit_many(
 ) -> list[DPSGDClassifier]:
     """Fit many linear models to the same rows at once, each as if it were fitted alone.
 
-    Every model draws batches and noise of its own, and has its own plan, guarantee and entry
+    Every model draws its own batches and noise, and has its own plan, guarantee and entry
     in the ledger. All of them are releases about the same people: what they cost together is
     what the ledger adds up, as for fits one after the other; without one a warning says so.
 
@@ -56,7 +56,7 @@ def fit_many(
         Of a linear net, ``module__hidden_sizes=()``, trained by plain SGD or Adam. Not fitted.
     settings : int or iterable of dict
         What `set_params` gets for each model: seeds, budgets, clip norms, learning rates,
-        batch sizes with the same number of steps. A number asks for so many equal models.
+        batch sizes with the same number of steps. A number asks for that many equal models.
     X, y, sensitive_features : array-like
         As of `DPSGDClassifier.fit`.
 
@@ -68,7 +68,7 @@ def fit_many(
     Raises
     ------
     ValueError
-        A model is none that can be trained with the others: fit it alone. Or as of `fit`. No
+        A model cannot be trained with the others: fit it alone. Or as of `fit`. No
         model is fitted then.
     BudgetExceededError
         A ledger has no room for all of them. Nothing is charged, and no row was used.
@@ -110,157 +110,151 @@ def fit_many(
         )
     own_nets = [any(name.startswith("net") for name in own) for own in each]
     own_nets = [own or own_nets[0] for own in own_nets[1:]]
-    with _Together(models, own_nets, len(X), sensitive_features) as together:  # type: ignore[arg-type]
-        together.fit(X, y)
+    _fit_together(models, own_nets, Given(X, y, sensitive_features))
     return models
+
+
+def _fit_together(models: list[DPSGDClassifier], own_nets: list[bool], given: Given) -> None:
+    """Fit models of which the first reads the rows: all of them, or none."""
+    first, *others = models
+    charges = [Charge(model) for model in models]
+    with ExitStack() as fits, Processes(first.distributed is not None) as processes:
+        for model, charge in zip(models, charges, strict=True):
+            fits.enter_context(model._all_or_nothing(charge))
+            check_parameters(model, model._parameters)
+            model._check_settings()
+        read = first._read(given.read(), processes, charges[0])
+        quote = first._priced(read.facts, read.noise)
+        ready = first._prepare(quote, read.row_shape, read.classes, read.seed)
+        own = _planned(first, others, own_nets, quote, ready.prepared, read)
+        training = first._made_ready(ready, quote, read, processes)
+        own.insert(0, _Own(quote, ready.prepared, read.noise, training.learning_rates))
+        _charge_all(charges, own)
+        first._trained(training, lambda run: _train_all(run, own))
+        for model, mine in zip(others, own[1:], strict=True):
+            for name in ("n_features_in_", "feature_names_in_", "link_", "classes_"):
+                if name in vars(first):
+                    setattr(model, name, getattr(first, name))
+            unflatten(mine.prepared.module)
+            model.module_ = mine.prepared.module.eval()
+        known: dict[Any, Any] = {}
+        groups = None if read.groups is None else read.groups.labels
+        for model, mine, charge in zip(models, own, charges, strict=True):
+            model._keep_receipt(Receipt(mine.quote, groups), charge, known)
 
 
 @dataclass(frozen=True)
 class _Own:
-    """What a model has to itself, before it is charged."""
+    """State of one of the models, before it is charged."""
 
-    plan: Plan
+    quote: Quote
     prepared: PreparedNet
     noise: NoiseSource
     rates: list[float]
-    stated: PrivacyGuarantee | None = None
-    multiplier: float = 0.0
+
+    @property
+    def plan(self) -> Plan:
+        """What the model releases."""
+        assert self.quote.plan is not None
+        return self.quote.plan
 
 
-class _Together(ExitStack):
-    """Fits of models of which the first checks the rows, and takes all others along.
-
-    Whether they leave what was trained, or nothing, is settled when the block ends.
-    """
-
-    def __init__(
-        self, models: list[DPSGDClassifier], own_nets: list[bool], n_rows: int, groups: Any
-    ) -> None:
-        super().__init__()
-        self._own_nets = own_nets
-        self._first, *self._others = models
-        self._n_rows, self._sensitive_features = n_rows, groups
-        self._own: list[_Own] = []
-        self._known: dict[Any, Any] = {}
-
-    def fit(self, X: Any, y: Any) -> None:
-        first = self._first
-        # In place of two methods, until the first model's rows are checked and it is charged.
-        first.__dict__.update(_check_net=self._plan_all, _train=self._train)
-        try:
-            first.fit(X, y, sensitive_features=self._sensitive_features)
-        finally:
-            self._unhook()
-        for model, own in zip(self._others, self._own, strict=True):
-            for name in ("n_features_in_", "feature_names_in_", "link_", "classes_", "groups_"):
-                if name in vars(first):
-                    setattr(model, name, getattr(first, name))
-            unflatten(own.prepared.module)
-            model.module_ = own.prepared.module.eval()
-            model.noise_multiplier_ = own.multiplier
-            model.plan_, model.privacy_ = own.plan, own.stated
-
-    def _unhook(self) -> None:
-        for name in ("_check_net", "_train"):
-            self._first.__dict__.pop(name, None)
-
-    def _plan_all(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
-        """Plan every model, and refuse what cannot be trained together, before any charge."""
-        DPSGDClassifier._check_net(self._first, prepared, plan, row_shape)
-        layer = _linear_layer(prepared, row_shape)
-        refuse_unbounded(plan.segments[0], self._n_rows)
-        groups = self._first._encode_groups(self._sensitive_features, self._n_rows)
-        seen = self._first._plan(self._first._sizes(groups, self._n_rows, NoiseSource(0)), 1.0)
-        step, planned = seen.segments[0], plan.segments[0]
-        if (step.rates, step.expected_sizes) != (planned.rates, planned.expected_sizes):
-            raise ValueError(
-                "The plan of the first model counts others than the rows that fit_many was given, "
-                "as a group of processes would; fit such models one by one."
+def _planned(
+    first: DPSGDClassifier,
+    others: list[DPSGDClassifier],
+    own_nets: list[bool],
+    quote: Quote,
+    prepared: PreparedNet,
+    read: ReadRows,
+) -> list[_Own]:
+    """Plan the other models, and refuse what cannot be trained with the first."""
+    plan, n_rows = quote.plan, read.facts.n
+    assert plan is not None
+    layer = _linear_layer(prepared, read.row_shape)
+    refuse_unbounded(plan.segments[0], n_rows)
+    nets, found = [prepared], list[_Own]()
+    # Models that differ in nothing that a plan is made from have one quote.
+    known: dict[str, Quote] = {}
+    for model, own_net in zip(others, own_nets, strict=True):
+        alike = np.array_equal(model.classes, first.classes)  # type: ignore[arg-type]
+        if model.public_parity is not None or not alike:
+            raise ValueError("Models that differ in classes or public_parity: fit them apart.")
+        seed, noise = model._randomness()
+        parameters = model.get_params(deep=False).items()
+        key = repr([(n, v) for n, v in parameters if n not in _NOT_PLANNED])
+        if key not in known:
+            known[key] = model._priced(read.facts, noise)
+            own_plan = known[key].plan
+            assert own_plan is not None
+            refuse_unbounded(own_plan.segments[0], n_rows)
+            own_plan.check_exact_noise(prepared.flat.vector.numel())
+        if own_net:
+            net = prepare_net(
+                model._net(),
+                n_features=read.row_shape[0],
+                n_classes=max(2, layer.out_features),
+                seed=seed,
             )
-        nets = [prepared]
-        # Models that differ in nothing that a plan is made from have one plan and one guarantee.
-        known: dict[str, tuple[Plan, float, PrivacyGuarantee | None]] = {}
-        for model, own_net in zip(self._others, self._own_nets, strict=True):
-            check_parameters(model, model._parameters)
-            model._check_settings()
-            alike = np.array_equal(model.classes, self._first.classes)  # type: ignore[arg-type]
-            if model.public_parity is not None or not alike:
-                raise ValueError("Models that differ in classes or public_parity: fit them apart.")
-            seed, noise = model._randomness()
-            parameters = model.get_params(deep=False).items()
-            key = repr([(n, v) for n, v in parameters if n not in _NOT_PLANNED])
-            if key not in known:
-                quote = model._priced(RowFacts(self._n_rows, groups), noise)
-                assert quote.plan is not None
-                assert quote.noise_multiplier is not None
-                refuse_unbounded(quote.plan.segments[0], self._n_rows)
-                quote.plan.check_exact_noise(prepared.flat.vector.numel())
-                known[key] = quote.plan, quote.noise_multiplier, quote.privacy
-            own, multiplier, stated = known[key]
-            if own_net:
-                net = prepare_net(
-                    model._net(),
-                    n_features=row_shape[0],
-                    n_classes=max(2, layer.out_features),
-                    seed=seed,
-                )
-                nets.append(net)
-            else:
-                net = _again(prepared, seed)
-            if own.steps != plan.steps or not _alike(net, prepared, row_shape):
-                raise ValueError(
-                    "Models that are trained together take the same number of steps and have nets "
-                    f"of one shape and criterion; one has {own.steps:,} steps and a "
-                    f"{type(net.module).__name__}, the first {plan.steps:,} and a "
-                    f"{type(prepared.module).__name__}. Fit them apart."
-                )
-            factors = schedule_factors(model.learning_rate_schedule, own.steps)
-            rates = net.learning_rates(own.steps, max(1, own.steps // model.max_epochs))
-            rates = [r * f for r, f in zip(rates, factors, strict=True)]
-            self._own.append(_Own(own, net, noise, rates, stated, multiplier))
-        ManyOptimizers(torch.empty(0), [net.optimizer() for net in nets])
+            nets.append(net)
+        else:
+            net = _again(prepared, seed)
+        own = _Own(known[key], net, noise, [])
+        if own.plan.steps != plan.steps or not _alike(net, prepared, read.row_shape):
+            raise ValueError(
+                "Models that are trained together take the same number of steps and have nets "
+                f"of one shape and criterion; one has {own.plan.steps:,} steps and a "
+                f"{type(net.module).__name__}, the first {plan.steps:,} and a "
+                f"{type(prepared.module).__name__}. Fit them apart."
+            )
+        factors = schedule_factors(model.learning_rate_schedule, plan.steps)
+        rates = net.learning_rates(plan.steps, max(1, plan.steps // model.max_epochs))
+        found.append(replace(own, rates=[r * f for r, f in zip(rates, factors, strict=True)]))
+    ManyOptimizers(torch.empty(0), [net.optimizer() for net in nets])
+    return found
 
-    def _train(self, run: Run) -> None:
-        """Charge the other models, and train all."""
-        self._unhook()
-        try:
-            for model, own in zip(self._others, self._own, strict=True):
-                self.enter_context(model._all_or_nothing(self._known))
-                model._charge(own.stated)
-            uncounted = [m for m in (self._first, *self._others) if "_uncounted" in vars(m)]
-            if len(uncounted) > 1:
-                warn_user(
-                    f"fit_many trains {len(uncounted)} models without a ledger. Every person in "
-                    "the rows spends the total of all models. Pass ledger= to count them together.",
-                    PrivacyWarning,
-                )
-        except BaseException:  # no row has been used
-            for model in (self._first, *self._others):
-                model._give_back()
-            raise
-        everybody = [_Own(run.plan, run.prepared, run.noise, run.learning_rates), *self._own]
-        releases = [run.release, *(run.release.beside(o.plan, o.noise) for o in self._own)]
-        nets = [own.prepared for own in everybody]
-        vectors = torch.stack([net.flat.vector.detach() for net in nets])
-        optimizer = ManyOptimizers(vectors, [run.prepared.optimizer()])
-        shape = one_linear_layer(run.prepared.module).weight.shape  # type: ignore[union-attr]
-        weights, biases = vectors.split([shape.numel(), shape[0]], dim=1)
-        many = ManyReleases(
-            releases,
-            [own.plan.segments[0] for own in everybody],
-            objective_for(run.prepared.criterion),
-            weights.view(len(nets), *shape),
-            biases,
-        )
-        rates = torch.tensor([own.rates for own in everybody], dtype=torch.float64).t()
-        with few_threads(1, (1,), 1):
-            for of_step in rates:
-                optimizer.step(many.gradients(), of_step.unsqueeze(1))
-                run.progress.advance()
-        for net, vector in zip(nets, vectors, strict=True):
-            net.flat.vector.copy_(vector)
-        for release in releases[1:]:
-            release.meter.finish()
+
+def _charge_all(charges: list[Charge], own: list[_Own]) -> None:
+    """Charge every model, or none."""
+    try:
+        for charge, mine in zip(charges, own, strict=True):
+            charge(mine.quote.privacy)
+        uncounted = sum(charge.uncounted is not None for charge in charges)
+        if uncounted > 1:
+            warn_user(
+                f"fit_many trains {uncounted} models without a ledger. Every person in "
+                "the rows spends the total of all models. Pass ledger= to count them together.",
+                PrivacyWarning,
+            )
+    except BaseException:  # no row has been used
+        for charge in charges:
+            charge.give_back()
+        raise
+
+
+def _train_all(run: Run, own: list[_Own]) -> None:
+    """Take the steps of all models, of which `run` is the first."""
+    releases = [run.release, *(run.release.beside(o.plan, o.noise) for o in own[1:])]
+    nets = [mine.prepared for mine in own]
+    vectors = torch.stack([net.flat.vector.detach() for net in nets])
+    optimizer = ManyOptimizers(vectors, [run.prepared.optimizer()])
+    shape = one_linear_layer(run.prepared.module).weight.shape  # type: ignore[union-attr]
+    weights, biases = vectors.split([shape.numel(), shape[0]], dim=1)
+    many = ManyReleases(
+        releases,
+        [mine.plan.segments[0] for mine in own],
+        objective_for(run.prepared.criterion),
+        weights.view(len(nets), *shape),
+        biases,
+    )
+    rates = torch.tensor([mine.rates for mine in own], dtype=torch.float64).t()
+    with few_threads(1, (1,), 1):
+        for of_step in rates:
+            optimizer.step(many.gradients(), of_step.unsqueeze(1))
+            run.progress.advance()
+    for net, vector in zip(nets, vectors, strict=True):
+        net.flat.vector.copy_(vector)
+    for release in releases[1:]:
+        release.meter.finish()
 
 
 def _again(prepared: PreparedNet, seed: int) -> PreparedNet:

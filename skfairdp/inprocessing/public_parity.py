@@ -81,7 +81,7 @@ class PublicParity(WithParameters):
         )
 
     def bind(self, prepared: PreparedNet, row_shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
-        """Check everything and return what adds the penalty to a released gradient.
+        """Check everything and return a function that adds the penalty to a released gradient.
 
         Parameters
         ----------

@@ -88,7 +88,7 @@ class GradientRegressor(GradientPredictor, PrivateRegressor):
         )
 
     def _bought(self) -> tuple[CountRelease, ...]:
-        """Tables that are bought: of the bounds, and of what lies outside."""
+        """Tables that are bought: of the bounds, and of the targets outside of them."""
         tables: tuple[CountRelease, ...] = ()
         if self.target_bounds is None:
             price = self.target_bounds_epsilon
@@ -126,7 +126,7 @@ class GradientRegressor(GradientPredictor, PrivateRegressor):
         self.outside_ = None
         if self.outside_epsilon is not None:
             self.outside_ = count_outside(run.release, tables.pop(0), objective.bounds)
-        super()._train(run)
+        self._descend(run)
 
     def _keep(self, classes: np.ndarray | None, run: Run) -> None:
         from skfairdp.engine.objectives import NumberObjective
@@ -156,7 +156,7 @@ class GradientRegressor(GradientPredictor, PrivateRegressor):
         return TargetBounds(*self.target_bounds_).unscaled(scaled)
 
     def _scaled(self, X: ArrayLike) -> np.ndarray:
-        """What the net says of each row, where -1 and 1 are the bounds of the target."""
+        """Output of the net for each row, where -1 and 1 are the bounds of the target."""
         from skfairdp.engine.inference import outputs
 
         X = self._features(X)

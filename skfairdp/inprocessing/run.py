@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,24 +11,73 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.assumptions import PROCESSES
-from skfairdp.certificate.fit_digests import bind_each
-from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.digests.fit_digests import bind_each
+from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.fairness.groups import Groups
 from skfairdp.persons import Persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.receipts import RowFacts
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from skfairdp.engine.clipping.base import Clipper
     from skfairdp.engine.nets import PreparedNet
     from skfairdp.engine.objectives import Objective
     from skfairdp.engine.processes import Processes
     from skfairdp.engine.release import NoisyRelease, Rows
     from skfairdp.engine.training import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class ReadRows:
+    """Rows of a fit, checked and encoded."""
+
+    X: Any  # (n, ...), or rows that stay on disk
+    labels: NDArray[Any]  # codes of classes, negative for none; of a regressor the numbers
+    groups: Groups | None  # with the totals of all processes
+    persons: Persons | None  # None: each row is a person
+    classes: NDArray[Any] | None  # None for a regressor
+    facts: RowFacts
+    seed: int  # of what protects no record
+    noise: NoiseSource
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row."""
+        return tuple(self.X.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class ReadyNet:
+    """Net of a fit, which the plan and the mechanism can use."""
+
+    prepared: PreparedNet
+    released: nn.Module  # copy that gets the trained weights, and nothing else of the rows
+    link: str
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Everything that training needs, once no check is left."""
+
+    plan: Plan
+    ready: ReadyNet
+    rows: Rows
+    classes: NDArray[Any] | None
+    objective: Objective
+    clipper: Clipper
+    noise: NoiseSource
+    draws: AbstractContextManager[Any]
+    learning_rates: list[float]
+    steps_per_epoch: int
+    stated: PrivacyGuarantee | None  # What is charged
+    arithmetic: str  # What keeps that of a record its own, on this processor: an assumption
+    processes: Processes
 
 
 @dataclass(frozen=True)
@@ -42,6 +92,21 @@ class Run:
     learning_rates: list[float]
     progress: Progress
     steps_per_epoch: int
+
+    def scores(self, output: torch.Tensor) -> torch.Tensor:
+        """Turn outputs of the module into class probabilities (B, n_classes).
+
+        Use this rather than a softmax: a module may have one logit, a logit for each class, or
+        return probabilities, which its criterion decides.
+        """
+        return self.objective.scores(output)
+
+    def decisions(self, output: torch.Tensor) -> torch.Tensor:
+        """Turn outputs of the module into codes of predicted classes (B,), as `predict` does.
+
+        Use this rather than an argmax, which is always 0 for a module with one logit.
+        """
+        return self.objective.decisions(output)
 
     def descend(self, segments: Sequence[Segment] | None = None, **options: Any) -> bool:
         """Run planned steps, by default all, with the net's optimizer and learning rates.
@@ -76,10 +141,20 @@ def refuse_idle_optimizer(prepared: PreparedNet) -> None:
         vector.data.copy_(before)
 
 
+def refuse_persons(persons: Persons | None) -> None:
+    """Refuse persons whose rows may be spread over several processes."""
+    if persons is not None:
+        raise ValueError(
+            "'person_ids' needs all rows in one process: a person with rows in two of them "
+            "would be clipped in each, and count twice. Set distributed=None, or give one row "
+            "of each person."
+        )
+
+
 def joined(
     model: Any, processes: Processes, X: Any, classes: np.ndarray | None, groups: Groups | None
 ) -> tuple[int, Groups | None]:
-    """Agree on what is fitted; number of rows, and groups with theirs, of all processes."""
+    """Agree on the fit between processes; number of rows, and groups, of all of them."""
     import torch
 
     parameters = {n: Recipe(v) for n, v in model.get_params(deep=False).items()}
@@ -98,20 +173,11 @@ def joined(
     return int(processes.total(torch.tensor(len(X)))), groups
 
 
-def watched(
-    processes: Processes,
-    rows: Rows,
-    stated: PrivacyGuarantee | None,
-    vector: torch.Tensor,
-    epoch: int,
-) -> PrivacyGuarantee | None:
-    """Have weights compared each epoch, refuse rows that others hold too, and say so."""
+def watched(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) -> str:
+    """Compare weights each epoch, refuse rows held by several processes, and state it."""
     processes.refuse_copies(lambda: _as_read(rows))
     processes.watch(vector, epoch)
-    if stated is None or stated.is_void:
-        return stated
-    also = PROCESSES.format(n=processes.size)
-    return replace(stated, assumptions=(*stated.assumptions, also))
+    return PROCESSES.format(n=processes.size)
 
 
 def _as_read(rows: Rows) -> Iterator[NDArray[np.floating]]:

@@ -27,7 +27,7 @@ _FALSE = 0.01
 
 
 def tables_of_bounds(epsilon: float) -> tuple[CountRelease, ...]:
-    """Plan what is released to find the bounds: two tables at half of `epsilon` each."""
+    """Plan the releases that find the bounds: two tables at half of `epsilon` each."""
     return (CountRelease(name=_TABLES, epsilon=0.5 * float(epsilon), releases=2),)
 
 
@@ -75,7 +75,7 @@ def _counts(
     ends: NDArray[np.float64],
     of: Callable[[Tensor], Tensor],
 ) -> tuple[NDArray[np.float64], float]:
-    """Release a table of what is `of` the targets, and the count that noise hardly exceeds."""
+    """Release a table of a function `of` the targets, and the count that noise hardly exceeds."""
     import torch
 
     inner, n_bins = torch.from_numpy(ends), len(ends) - 1

@@ -8,21 +8,29 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.certificate import Certificate, certify
+from skfairdp.datasets.stored_rows import LARGEST
 from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.numbers import TargetBounds
 
-# What decides about a row: a class that answers by methods of its own is another model.
-_OF_NETS = ("predict_proba", "predict")
+# What decides about a row: a class that answers by its own methods is another model.
 _OF_NUMBERS = ("predict", "_scaled")
 _OF_PATHS = ("predict_proba", "predict", "decision_function", "_scores", "_scored")
+
+_OTHERWISE = (
+    "The ONNX file would answer {} of {} made-up rows otherwise than 'model', or not at all: its "
+    "net draws at random, or its answer for one row depends on others. Use a net whose answer for "
+    "a row is a function of that row alone."
+)
 
 
 def save_onnx(
@@ -34,10 +42,11 @@ def save_onnx(
     estimator itself gets), and two outputs: ``place`` (int64, shape (n,)), the place of the
     predicted class among the classes, and ``probabilities`` (float64, shape (n, n_classes)).
     A regressor's has the output ``prediction`` (float64, shape (n,)) in units of the target.
-    Its metadata hold ``classes`` or ``target_bounds`` (JSON), ``privacy`` (the certificate's
-    sentence),
-    ``certificate`` (JSON) and ``model_digest``. Steps of a pipeline before the
-    estimator are not part of it: export or repeat them where the file is run.
+    A row that the estimator refuses, because a value is missing, infinite or above 1e18 in size,
+    gets NaN and a place beyond the last class. Its metadata hold ``classes`` or
+    ``target_bounds`` (JSON), ``privacy`` (the certificate's sentence), ``certificate`` (JSON)
+    and ``model_digest``. Steps of a pipeline before the estimator are not part of it: export or
+    repeat them where the file is run.
 
     Parameters
     ----------
@@ -57,8 +66,9 @@ def save_onnx(
     TypeError
         For a model that does not answer by a single net.
     ValueError
-        For a certificate of another model, or a net that torch's exporter does not take, such as
-        one of images. Nothing is written.
+        For a certificate of another model, a net that torch's exporter does not take, such as
+        one of images, or a file that answers made-up rows otherwise than the model, such as that
+        of a net that draws at random or looks at the number of rows. Nothing is written.
 
     Notes
     -----
@@ -101,6 +111,7 @@ def save_onnx(
                 "torch's exporter does not take it, nor nets of images, or that decide by values."
             ) from error
     assert program is not None  # the old exporter alone returns nothing
+    _check_answers(program.model_proto, model)
     parts: list[Any] = [program.model.graph, *program.model.functions.values()]
     for node in (node for part in parts for node in part.all_nodes()):
         node.metadata_props.clear()  # where on this machine the code lies that made it
@@ -114,8 +125,37 @@ def save_onnx(
     program.save(Path(path))
 
 
+def _check_answers(file: Any, model: Any) -> None:
+    """Refuse a file that answers made-up rows otherwise than the model in Python."""
+    from onnx.reference import ReferenceEvaluator
+
+    run, rng = ReferenceEvaluator(file).run, np.random.default_rng(0)
+    form = (100, model.n_features_in_)
+    # Numbers, codes of an embedding, which takes no others, and a row by itself.
+    kinds = rng.standard_normal(form), rng.integers(0, 2, form), np.zeros((1, form[1]))
+    for made_up in kinds:
+        rows = pd.DataFrame(made_up.astype(np.float32))
+        rows.columns = getattr(model, "feature_names_in_", rows.columns)
+        try:
+            answers = model.predict(rows)
+        except (IndexError, RuntimeError):
+            continue  # the net takes no such rows
+        try:
+            found, *chances = run(None, {"X": rows.to_numpy()})
+        except TypeError:  # shapes of another number of rows
+            raise ValueError(_OTHERWISE.format(len(rows), len(rows))) from None
+        if isinstance(model, GradientRegressor):
+            low, high = model.target_bounds_
+            apart = np.abs(found - answers) > 1e-3 * (high - low)
+        else:
+            apart = model.classes_[found] != answers
+            apart |= (np.abs(chances[0] - model.predict_proba(rows)) > 1e-3).any(axis=1)
+        if apart.mean() > 0.05:
+            raise ValueError(_OTHERWISE.format(apart.sum(), len(rows)))
+
+
 def _targets(model: Any) -> dict[str, str]:
-    """What outputs speak of: classes, or bounds of numbers."""
+    """Classes of the outputs, or bounds of numbers."""
     if isinstance(model, GradientRegressor):
         return {"target_bounds": json.dumps(list(model.target_bounds_))}
     return {"classes": json.dumps(model.classes_.tolist())}
@@ -129,7 +169,7 @@ def _answer(model: Any) -> _Answer:
         return _PathAnswer(Scores(chances, model.direction_), float(model.multiplier_)).eval()
     if all(getattr(kind, n, None) is getattr(GradientRegressor, n) for n in _OF_NUMBERS):
         return _NumberAnswer(model.module_, TargetBounds(*model.target_bounds_)).eval()
-    if any(getattr(kind, n, None) is not getattr(GradientClassifier, n) for n in _OF_NETS):
+    if not (isinstance(model, GradientClassifier) and model._decides_by_parameters):
         raise TypeError(
             f"'model' is a {kind.__name__}, whose answers are not those of one net. Pass a fitted "
             "estimator that learns by gradients, such as DPSGDClassifier or DPSGDRegressor; of a "
@@ -148,6 +188,13 @@ class _Answer(nn.Module):
         self.module, self.how = module, how  # the net's link, a path's multiplier, or bounds
 
     def forward(self, X: Tensor) -> Any:
+        refused = ~(X.abs() <= LARGEST).flatten(1).all(dim=1)  # NaN among them
+        *places, figures = self._answers(X)
+        unknown = refused[:, None] if places else refused
+        marked = (torch.where(refused, figures.shape[1], place) for place in places)
+        return *marked, torch.where(unknown, torch.nan, figures)
+
+    def _answers(self, X: Tensor) -> tuple[Tensor, ...]:
         output = self.module(X).flatten(1).double()
         if self.how == "logit":
             positive = 0.5 * (1.0 + torch.tanh(0.5 * output))
@@ -160,16 +207,18 @@ class _Answer(nn.Module):
 
 
 class _PathAnswer(_Answer):
-    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        scores = self.module(X)
-        positive = 0.5 * (1.0 + scores[:, :1])
-        selected = scores[:, 0] - self.how * scores[:, 1] > 0.0
-        return selected.long(), torch.cat([1.0 - positive, positive], dim=1)
+    def _answers(self, X: Tensor) -> tuple[Tensor, ...]:
+        gains, costs = self.module(X).chunk(2, dim=1)
+        adjusted = gains - self.how * costs
+        if gains.shape[1] > 1:  # of several classes, whose gains are their chances
+            return adjusted.argmax(dim=1), gains
+        positive = 0.5 * (1.0 + gains)
+        return (adjusted[:, 0] > 0.0).long(), torch.cat([1.0 - positive, positive], dim=1)
 
 
 class _NumberAnswer(_Answer):
     names = ("prediction",)
 
-    def forward(self, X: Tensor) -> Tensor:
+    def _answers(self, X: Tensor) -> tuple[Tensor, ...]:
         scaled = self.module(X).flatten(1).double()[:, 0]
-        return self.how.unscaled(scaled)
+        return (self.how.unscaled(scaled),)

@@ -60,7 +60,7 @@ def save_skops(model: Any, path: str | PathLike[str]) -> None:
 def load_skops(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     """Read an estimator from a skops file.
 
-    Objects of this package, layers of torch and events of dp-accounting are trusted, besides what
+    Objects of this package, layers of torch and events of dp-accounting are trusted, and what
     skops trusts, where a file only fills them: what would call a class, or hands out a method or a
     class that is no layer, is not. `skops.io.get_untrusted_types` lists all that a file names. A
     model may hold the place of a ledger or of a shared table, which it opens when it is used: look
@@ -124,7 +124,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _skops() -> Any:
-    """skops, told how tensors and read-only mappings are written."""
+    """skops with functions that write tensors and read-only mappings."""
     try:
         from skops import io
         from skops.io._audit import NODE_TYPE_MAPPING, Node, get_tree

@@ -1,9 +1,9 @@
-"""Certificates beside a run in MLflow."""
+"""Certificates in MLflow runs."""
 
 from __future__ import annotations
 
 from skfairdp.certificate import Certificate
-from skfairdp.fairness.derivation import DEPLOYED
+from skfairdp.fairness.scopes import DEPLOYED
 
 
 def log_certificate(certificate: Certificate) -> None:

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion, Stratum, get_notion
-from skfairdp.labels import count_rows, label_column, positions
+from skfairdp.labels import count_rows, label_column, positions, take_rows
 
 
 def group_gap(
@@ -38,12 +37,12 @@ def group_gap(
     sensitive_features : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
         Group of each row; several columns are intersected. A missing value is refused.
     notion : str or Notion, default="demographic_parity"
-        A name of `skfairdp.fairness.NOTIONS`, where its meaning stands, or one of yours.
+        A name of `skfairdp.fairness.NOTIONS`, which explains it, or your own notion.
     pos_label : scalar or None, default=None
         Favourable label. None takes the second of two classes, and of more the largest gap over
         all in turn; a given label compares that class with the rest.
     classes : sequence or None, default=None
-        All labels that exist, in an order of yours. None takes those that occur in
+        All labels that exist, in your order. None takes those that occur in
         `y_true` or `y_pred`, sorted.
 
     Returns
@@ -218,5 +217,5 @@ def answered(
     if groups is not None:
         if len(np.asarray(groups, dtype=object)) != len(truth):
             raise ValueError(f"sensitive_features must have one value per row: {len(truth)}.")
-        groups = _safe_indexing(groups, kept)
-    return AnsweredRows(_safe_indexing(y_true, kept), _safe_indexing(y_pred, kept), groups)
+        groups = take_rows(groups, kept)
+    return AnsweredRows(take_rows(y_true, kept), take_rows(y_pred, kept), groups)

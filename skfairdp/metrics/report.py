@@ -114,7 +114,7 @@ def fairness_report(
         are then those among the answered rows; columns answered and coverage are added, and those
         that end in "_among_all" count an abstention as neither selected nor right.
     classes : sequence or None, default=None
-        All labels that exist, in an order of yours; the last of two is the favourable one unless
+        All labels that exist, in your order; the last of two is the favourable one unless
         `pos_label` names it. None takes those that occur in `y_true` or `y_pred`, sorted.
 
     Returns

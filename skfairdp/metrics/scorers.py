@@ -72,7 +72,7 @@ class _GroupScorer(WithParameters):
         return X[named]
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Tell scikit-learn's router that this scorer wants ``sensitive_features``."""
+        """Declare to scikit-learn's router that this scorer takes ``sensitive_features``."""
         request = MetadataRequest(owner=self)
         request.score.add_request(param="sensitive_features", alias=True)
         return request

@@ -51,11 +51,12 @@ class SearchBudget:
     epsilon: float  # What the whole search costs, in nats
     delta: float
     adjacency: str
+    exact_noise: bool  # Of every candidate
 
     def guarantee(
         self, noise: NoiseSource, price: float, holdout_fraction: float, names_public: str
     ) -> PrivacyGuarantee:
-        """State what the whole search promises, at this price of a table of held-out counts.
+        """State the guarantee of the whole search, at this price of a table of held-out counts.
 
         `noise`: where noise, split and number of runs come from. `names_public`: which sets are.
         """
@@ -75,7 +76,7 @@ class SearchBudget:
                 f"{assumptions.HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}; "
                 f"{assumptions.ONE_TABLE_EACH.format(epsilon=significant_up(price, 4))}",
                 names_public,
-                f"{noise_text(noise)} (counts get noise in integers)",
+                f"{noise_text(noise, exact=self.exact_noise)} (counts get noise in integers)",
                 assumptions.TIME_OF_SEARCH,
                 assumptions.starts(),
                 assumptions.VALIDATION,
@@ -84,9 +85,11 @@ class SearchBudget:
 
     def multiplier_for(self, make_plan: MakePlan) -> float:
         """Smallest noise multiplier at which a plan's curve is nowhere above the common event's."""
-        if without_failures(covering_event(make_plan(1.0)))[1] > without_failures(self.event)[1]:
+        tried = make_plan(1.0)
+        failure = without_failures(covering_event(tried))[1]
+        if failure > without_failures(self.event)[1] or tried.exact_noise != self.exact_noise:
             raise ValueError(
-                "A candidate may fail with a larger probability than the search was charged for: "
+                "A candidate may fail with another probability than the search was charged for: "
                 "set exact_noise on the estimator, for all candidates, and not in the prior."
             )
         limit = curve(self.event)
@@ -131,7 +134,8 @@ def search_budget(
             break
         target *= 0.9999 * epsilon / total  # the library is a little above the exact orders
     price = score_epsilon_below(selected_curve(curve(event), runs), runs)
-    return SearchBudget(runs, event, multiplier, price, total, delta, adjacency)
+    exact = make_plan(multiplier).exact_noise
+    return SearchBudget(runs, event, multiplier, price, total, delta, adjacency, exact)
 
 
 def score_epsilon_below(limit: NDArray[np.float64], runs: NumberOfRuns) -> float:

@@ -1,4 +1,4 @@
-"""Candidates of a search: drawn from the prior, told what they may spend, and kept silent.
+"""Candidates of a search, drawn from the prior with their share of the budget, and silent.
 
 Only the best so far is ever kept.
 """
@@ -15,22 +15,23 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.holdout import GroupedRows
-from skfairdp.certificate.unwrap import charges_privacy, kind_of, unwrap, why_learned
+from skfairdp.digests.fit_digests import bind_each, changes
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
+from skfairdp.inprocessing.gradient import GradientPredictor
+from skfairdp.labels import factorized
 from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.model_selection.holding_out import Divided, Score, noisy_table, score_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.protocol import answers_of
 from skfairdp.receipts import RowFacts
+from skfairdp.receipts.unwrap import charges_privacy, kind_of, unwrap, why_learned
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -60,7 +61,7 @@ def check_estimator(estimator: Any) -> None:
     """Refuse an estimator whose cost is not known before it sees a row."""
     final = final_of(estimator)
     name = type(final).__name__
-    if not answers_of(final)._plans_ahead:
+    if not isinstance(final, GradientPredictor):
         raise ValueError(
             f"'estimator' must be, or be a Pipeline that ends in, a classifier of skfairdp that "
             f"trains on noisy gradients, e.g. DPSGDClassifier; got {name}, whose cost is not "
@@ -76,7 +77,7 @@ def check_estimator(estimator: Any) -> None:
         leaf = key.rsplit("__", 1)[-1]
         if leaf == "ledger" and value is not None:
             raise ValueError(
-                "'estimator' has a ledger of its own, whose entries would show how often the "
+                "'estimator' has its own ledger, whose entries would show how often the "
                 "search ran; set 'ledger' on the search, which charges itself once."
             )
         if leaf == "reproducible_noise" and value is True:
@@ -89,11 +90,11 @@ def check_estimator(estimator: Any) -> None:
 def check_distributions(
     estimator: Any, distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ) -> Any:
-    """Refuse a prior that names what cannot be searched; else return some candidate."""
+    """Refuse a prior with parameters that cannot be searched; else return some candidate."""
     parts = [distributions] if isinstance(distributions, Mapping) else list(distributions)
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError(
-            f"{PRIOR} must be a mapping of parameter to list or distribution, or a list of such "
+            f"{PRIOR} must be a mapping of parameter to list or distribution, or a list of these "
             f"mappings; got {distributions!r}."
         )
     for part in parts:
@@ -110,8 +111,8 @@ def check_distributions(
     return candidate
 
 
-def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
-    """Clone with a candidate's parameters, silent, whose last step is told its share."""
+def with_settings(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
+    """Clone with a candidate's parameters, silent, its last step with its share of the budget."""
     model = clone(estimator)
     if parameters:
         # Cloned as in scikit-learn's searches: candidates share no object.
@@ -130,18 +131,19 @@ def planner(
     estimator: Any, parameters: Mapping[str, Any] | None, delta: float, rows: GroupedRows
 ) -> Callable[[float], Plan]:
     """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
-    final = final_of(told(estimator, parameters, delta=delta))
+    final = final_of(with_settings(estimator, parameters, delta=delta))
     groups = final._encode_groups(rows.sensitive_features, len(rows))
-    return _planner(final, RowFacts(len(rows), groups))
+    return _planner(final, RowFacts(len(rows), groups, n_classes=_n_classes(final, rows.y)))
 
 
 def planner_for(estimator: Any, delta: float, facts: RowFacts) -> Callable[[float], Plan]:
     """Plan of a candidate for each noise multiplier, from public facts alone."""
-    final = final_of(told(estimator, None, delta=delta))
+    final = final_of(with_settings(estimator, None, delta=delta))
     return _planner(final, final._facts_of_fit(facts))
 
 
 def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
+    final._note(None if facts.groups is None else len(facts.groups.labels), facts.n_classes)
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
     sizes = final._sizes(facts.groups, facts.n, NoiseSource())
     if sizes.adjacency not in ("add-remove", "zero-out"):
@@ -153,8 +155,16 @@ def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
     return lambda multiplier: final._plan(sizes, multiplier)
 
 
+def _n_classes(final: Any, y: Any) -> int:
+    """Number of classes of a fit: of those declared, or of the labels; 2 for numbers."""
+    if not is_classifier(final):
+        return 2
+    declared = getattr(final, "classes", None)
+    return len(factorized(y)[1] if declared is None else set(declared))
+
+
 def fit_on(model: Any, rows: GroupedRows) -> Any:
-    """Fit on a copy: what a step writes into its rows must not reach the next candidate."""
+    """Fit on a copy: changes that a step makes to its rows must not reach the next candidate."""
     given, prefix, last = rows.sensitive_features, "", model
     if not sklearn.get_config()["enable_metadata_routing"]:
         while isinstance(last, Pipeline):
@@ -186,7 +196,7 @@ def _settings_of_steps(model: Any) -> dict[str, Any]:
 
 
 def refuse_charging(steps: Iterable[tuple[str, Any]]) -> None:
-    """Refuse steps, fitted or not, with a privacy cost of their own."""
+    """Refuse steps, fitted or not, with their own privacy cost."""
     for name, step in steps:
         if charges_privacy(step):
             raise ValueError(
@@ -212,7 +222,7 @@ def check_steps(model: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """The candidate that won, and what it won by."""
+    """The winning candidate and its score."""
 
     score: Score
     gap: float | None
@@ -279,4 +289,4 @@ def trained(
         plans = planner(search.estimator, parameters, search.delta, rows)
         multiplier = budget.multiplier_for(plans)
         settings |= {"epsilon": None, "noise_multiplier": multiplier}
-    return fit_on(told(search.estimator, parameters, **settings), rows)
+    return fit_on(with_settings(search.estimator, parameters, **settings), rows)

@@ -10,9 +10,9 @@ from sklearn.model_selection import PredefinedSplit
 
 from skfairdp.assumptions import VALIDATION_ROWS
 from skfairdp.certificate.search_fits import fits_of_search
-from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.receipts.unwrap import charges_privacy, unwrap
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SearchCost:
 
 
 def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
-    """State what a fitted search cost.
+    """State the cost of a fitted search.
 
     Each fit is another release about the rows in its training folds, and the fits
     compose. The scores of scikit-learn's searches are exact figures about validation rows,

@@ -52,7 +52,7 @@ def explorer_page(
         Column that marks tell apart, such as the mechanism.
     names : str, optional
         Column that names a model. None: the label and the other columns that vary. Models of
-        one name get their epsilon or a number besides.
+        one name get their epsilon or a number added.
     paths : str, optional
         Column that tells which models are points of one fit, such as those of
         `skfairdp.FairPathClassifier.at`: they are joined by a line. Missing: of none.
@@ -141,7 +141,7 @@ def _texts(frame: pd.DataFrame, name: str | None) -> list[str]:
 
 
 def _distinct(names: Sequence[str], frame: pd.DataFrame) -> list[str]:
-    """Tell models of one name apart: by epsilon, and where that is the same, by number."""
+    """Distinguish models of one name by epsilon, and where that is the same, by number."""
     found = pd.Series(names)
     epsilons = [significant_up(e, 4) for e in frame["epsilon"].astype(float)]
     with_epsilon = found + ", ε " + pd.Series(epsilons)
@@ -153,7 +153,7 @@ def _distinct(names: Sequence[str], frame: pd.DataFrame) -> list[str]:
 def _names(
     frame: pd.DataFrame, figures: Sequence[str], label: str | None, paths: str | None
 ) -> list[str]:
-    """Name of each model: its label, and whatever else tells it from the others."""
+    """Name of each model: its label, and further settings that distinguish it."""
     others = [name for name in frame.columns if name not in (*figures, label, paths, "rank")]
     others = [name for name in others if 1 < frame[name].astype(str).nunique() <= 20]
     names = []

@@ -9,9 +9,9 @@ import moocore
 import numpy as np
 import pandas as pd
 
-from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.model_selection.candidates import final_of
+from skfairdp.receipts.unwrap import charges_privacy
 
 UP = ("accuracy", "auc", "coverage", "value")
 DOWN = ("gap", "epsilon", *NOTIONS)
@@ -70,7 +70,7 @@ def refuse_absent(frame: pd.DataFrame, names: Iterable[str]) -> None:
 def measured(
     results: Any, gaps: Sequence[str] | None, values: Sequence[str] | None
 ) -> tuple[pd.DataFrame, list[str], list[str]]:
-    """Results, their gaps and what to aim for; None takes columns with a known meaning."""
+    """Results, their gaps and objectives; None takes columns with a known meaning."""
     frame = as_results(results)
     known = directions(frame, None, None)
     if gaps is None:

@@ -1,4 +1,4 @@
-"""Each record goes to training or hold-out by a draw of its own; one noisy table scores models."""
+"""Each record goes to training or hold-out by its own draw; one noisy table scores models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sklearn.metrics import roc_auc_score
 
 from skfairdp.certificate.counted_claims import noisy_cells
 from skfairdp.certificate.holdout import GroupedRows, ask_holdout
-from skfairdp.certificate.unwrap import unwrap
 from skfairdp.datasets.stored_rows import refuse_malformed
 from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
 from skfairdp.fairness.groups import Groups, encode_groups
@@ -21,6 +20,7 @@ from skfairdp.fairness.notions import Notion
 from skfairdp.labels import count_rows, label_column
 from skfairdp.persons import refuse_other_order
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.unwrap import unwrap
 
 BINS = 20  # of the predicted probability, for the area under the curve
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from skfairdp.base import PrivateEstimator, PrivatePredictor
+from skfairdp.fairness.groups import groups_of_records
 from skfairdp.figures import as_given, significant_up
-from skfairdp.parameters import PROBABILITY, Number, check_arguments, check_parameters
+from skfairdp.parameters import PROBABILITY, Number, check_parameters, check_values
 from skfairdp.persons import refuse_other_order
 from skfairdp.preprocessing import PrivateTableEncoder
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import Entry, as_ledger
+from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.ledger.totals import covered
+from skfairdp.receipts import Charge, Quote, RowFacts
+from skfairdp.receipts.quoting import priced
+from skfairdp.records import Given
 
 # A total from this share of the budget on is near enough.
 _NEAR = 0.99
@@ -102,72 +106,100 @@ def fit_within(
         raise ValueError(
             "'pipeline' must have one PrivateTableEncoder and end in a classifier or regressor "
             "of skfairdp with parameters epsilon and delta, and no other step may be private or "
-            "hold what is."
+            "contain a private one."
         )
-    check_arguments(locals(), epsilon=Number(1e-3), table_share=PROBABILITY)
+    check_values(epsilon=(epsilon, Number(1e-3)), table_share=(table_share, PROBABILITY))
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
     check_parameters(final, final._parameters)
     refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
-    whose = {} if person_ids is None else {"person_ids": person_ids}
-    people: dict[str, Any] = {"sensitive_features": sensitive_features, **whose}
     steps = [(n, clone(step)) for n, step in pipeline.steps if step not in (None, "passthrough")]
     place = [isinstance(step, PrivateTableEncoder) for _, step in steps].index(True)
     table, model, whole = steps[place][1], steps[-1][1], ("whole", "passthrough")
     later = Pipeline([whole, *steps[place + 1 : -1]])
     rows = Pipeline([whole, *steps[:place]]).fit_transform(X)
     table.set_params(epsilon=table_share * epsilon, delta=min(table.delta, final.delta / 10))
-    spent = table._quote(rows, None, **whose)
-    # In place of what the table will put out: as many rows, of which all cells are missing.
-    blank: Any = np.full(np.shape(rows), np.nan)
-    if (names := getattr(rows, "columns", None)) is not None:
-        blank = pd.DataFrame(blank, getattr(rows, "index", None), names)
-    noiseless = clone(table).set_params(epsilon=math.inf, ledger=None).fit(blank[:2])
-    blank = clone(later).fit_transform(noiseless.transform(blank))
     if "noise_multiplier" in model.get_params(deep=False):
         model.set_params(noise_multiplier=None)
-    stated = _planned(model, spent, epsilon, table_share, blank, y, **people)
-    book, other, entries = as_ledger(table.ledger), as_ledger(model.ledger), list[Entry]()
-    if book and other and (book.path, book.data_set) == (other.path, other.data_set):
-        if other._agreed(book._budget) is not book._budget:
-            book = other  # which names the budget
-        plans = (spent, type(table).__name__), (stated, type(model).__name__)
-        entries = book._reserve_together(*plans, activity="fit")
-        table._reservation, model._reservation = ((book, entry) for entry in entries)
+    given = Given(rows, y, sensitive_features, person_ids)
+    facts, classes = _facts_of(model, given)
+    columns = tuple(getattr(rows, "columns", range(np.shape(rows)[1])))
+    spent = priced(table, replace(facts, groups=None, columns=columns)).privacy
+    quote = _planned(model, spent, epsilon, table_share, facts)
+    if not get_tags(model).input_tags.categorical:
+        model._try_out(quote, (len(columns),), classes)
+    charges = Charge(table), Charge(model, stated=quote.privacy)
+    charges[0].together_with(charges[1])
     try:
-        rows = later.fit_transform(table.fit(rows, **whose).transform(rows))
+        table._fit_under(replace(given, y=None, sensitive_features=None), charges[0])
+        rows = later.fit_transform(table.transform(rows))
         # A plan made before the table was seen composes with it. Another one was chosen by
-        # looking: where there is a budget, it is charged beside what was planned.
-        quoted = clone(model)._quote(rows, y, **people)
-        if dataclasses.replace(quoted, assumptions=stated.assumptions) != stated:
-            if vars(model).pop("_reservation", None) and book is not None and book.budget is None:
-                book.give_back(entries.pop())
-            _planned(model, spent, epsilon, table_share, rows, y, **people)
-        model.fit(rows, y, **people)
+        # looking: where there is a budget, it is charged in addition to the plan.
+        facts = replace(facts, n_features=np.shape(rows)[1])
+        charge = charges[1]
+        if priced(model, facts).privacy != quote.privacy:
+            book = as_ledger(model.ledger)
+            if book is not None and book.budget is None:
+                charge.give_back()
+            charge = Charge(model)
+            _planned(model, spent, epsilon, table_share, facts)
+        model._fit_under(replace(given, X=rows), charge)
     except BaseException as error:
         if hasattr(table, "privacy_"):
-            text = significant_up(spent.epsilon)
+            text = significant_up(table.privacy_.epsilon)
             error.add_note(f"The table was fitted before this error: count ε = {text} as spent.")
-        if book is not None and len(entries) > 1:
-            book.note_charge(entries[1], error)
+            charges[1].note(error)
         error.__notes__ = [*dict.fromkeys(getattr(error, "__notes__", ()))]
         raise
     return Pipeline(steps, memory=pipeline.memory)
 
 
+def _facts_of(model: Any, given: Given) -> tuple[RowFacts, np.ndarray | None]:
+    """Public facts of a fit to rows whose columns are not known yet, and the classes.
+
+    Refuses labels, groups and persons that the fit would refuse.
+    """
+    seen, (n, n_columns) = clone(model), np.shape(given.X)
+    blank = np.zeros((n, n_columns))
+    classes = None
+    if is_regressor(seen):
+        seen._numbers_of_fit(blank, given.y)
+    else:
+        _, classes, _ = seen._rows_of_fit(blank, given.y, seen.classes)
+    seen._check_has_groups(given.sensitive_features)
+    if given.person_ids is not None:
+        seen._check_takes_persons()
+    groups = seen._encode_groups(given.sensitive_features, n)
+    persons = given.persons(n, int(getattr(seen, "max_rows_per_person", 1)))
+    n_classes = 2 if classes is None else len(classes)
+    facts = RowFacts(
+        n if persons is None else persons.count,
+        groups_of_records(groups, persons),
+        n_columns,
+        given.unit,
+        n_classes=n_classes,
+    )
+    return facts, classes
+
+
 def _planned(
-    model: Any, spent: Any, epsilon: float, table_share: float, X: Any, y: Any, **people: Any
-) -> PrivacyGuarantee:
-    """Set the epsilon of the last step to what the table leaves; state what it will promise."""
+    model: Any,
+    spent: PrivacyGuarantee | None,
+    epsilon: float,
+    table_share: float,
+    facts: RowFacts,
+) -> Quote:
+    """Set the epsilon of the last step to what the table leaves; price it."""
     share, most = epsilon * math.sqrt(1.0 - table_share**2), epsilon
     for _ in range(_MOST_TRIES):
         model.set_params(epsilon=share)
-        stated: PrivacyGuarantee | None = model._quote(X, y, **people)
+        quote = priced(model, facts)
+        stated = quote.privacy
         if spent is None or stated is None or stated.protects != spent.protects:
             raise ValueError(_NO_TOTAL)
         total = compose(covered([spent, stated], stated.adjacency, stated.protects)).epsilon
         if _NEAR * epsilon <= total <= epsilon:
-            return stated
+            return quote
         most = share if total > epsilon else most
         share = min(share * 0.5 * (1.0 + _NEAR) * epsilon / total, 0.5 * (share + most))
     raise ValueError(f"No epsilon of the last step makes a total of {as_given(epsilon)}.")

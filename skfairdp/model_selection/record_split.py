@@ -13,7 +13,7 @@ from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils.validation import _num_samples
 
 from skfairdp.documentation import completed_by
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
+from skfairdp.parameters import NONE, PROBABILITY, Number, check_values
 from skfairdp.privacy.streams import row_uniforms
 
 
@@ -56,11 +56,10 @@ class RecordSplit(BaseCrossValidator):
     assigns_each_record = True
 
     def __init__(self, n_splits: int = 5, *, test_size: float | None = None, key: int = 0) -> None:
-        check_arguments(
-            locals(),
-            n_splits=Number(2 if test_size is None else 1, integer=True),
-            test_size=(NONE, PROBABILITY),
-            key=Number(0, integer=True),
+        check_values(
+            n_splits=(n_splits, Number(2 if test_size is None else 1, integer=True)),
+            test_size=(test_size, NONE, PROBABILITY),
+            key=(key, Number(0, integer=True)),
         )
         if key >= 2**64:  # which no float tells from the number before
             raise ValueError(f"key={key!r} must be an integer from 0 to 2**64 - 1.")
@@ -157,4 +156,4 @@ def _numbers(row: list[Any]) -> list[float]:
                 f"A cell of type {type(cell).__name__} cannot be hashed; give numbers and texts, "
                 "or an id of each record as groups=."
             )
-    return [*found, -1.0] if texts else found  # letters are told from numbers
+    return [*found, -1.0] if texts else found  # letters differ from numbers

@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import LABELS_PUBLIC, SETS_PUBLIC
 from skfairdp.base import PrivateClassifier
-from skfairdp.deprecation import renamed
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.notions import NOTIONS, Notion
 from skfairdp.figures import significant_down
@@ -40,19 +39,16 @@ from skfairdp.parameters import (
 )
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.records import Given
 from skfairdp.rows import check_rows
 
 
-@renamed(
-    {"distributions": "param_distributions", "mean_fits": "n_iter", "objective": "scoring"},
-    {"objective": {"auc": "roc_auc"}},
-)
 class PrivateSearchCV(PrivateClassifier):
     """Random search whose whole cost, choice included, meets one privacy budget.
 
-    Each record is assigned to training or hold-out by a draw of its own. A random number of
+    Each record is assigned to training or hold-out by its own draw. A random number of
     candidates, drawn independently from a fixed prior, are trained with noise on the
     first part and scored by noisy counts of the second. The best one is released, and
     nothing about the others: neither their scores nor how many there were. Papernot and
@@ -84,7 +80,7 @@ class PrivateSearchCV(PrivateClassifier):
         Largest acceptable noisy gap between groups, in [0, 1]. Among candidates that
         keep it the best score wins; if none does, the smallest gap. None: no limit.
     notion : str or Notion, default="demographic_parity"
-        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`, or a notion of yours.
+        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`, or your own notion.
     holdout_fraction : float, default=0.25
         Chance of each record to be held out for scoring.
     score_epsilon : float or None, default=None
@@ -164,13 +160,14 @@ class PrivateSearchCV(PrivateClassifier):
 
     best_estimator_: Any = field(init=False)
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
+        sensitive_features = given.sensitive_features
         check_parameters(self, self._parameters)
         candidates.check_estimator(self.estimator)
         candidate = candidates.check_distributions(self.estimator, self.param_distributions)
         if self.tolerance is not None and sensitive_features is None:
             raise ValueError("'tolerance' is set, but fit got sensitive_features=None.")
-        X, y = self._checked(candidate, X, y)
+        X, y = self._checked(candidate, given.X, given.y)
         seed, noise = self._randomness()
         # Parameters of the winner are published: their draws come from another generator.
         prior = NoiseSource(seed + 1 if self.reproducible_noise else None).sampling
@@ -184,19 +181,22 @@ class PrivateSearchCV(PrivateClassifier):
         stated = None
         if budget is not None:
             stated = budget.guarantee(noise, price, self.holdout_fraction, names)
-        self._charge(stated)  # before a candidate sees a row
+        charge(stated)  # before a candidate sees a row
         n_runs = runs.draw(noise.sampling)
         best = candidates.best_of(self, budget, price, n_runs, parts, noise, prior)
         final = candidates.final_of(best.model)
         # The model states what its rows have spent, also when it is taken out of here.
-        final._state(stated)
+        final._state(stated, one_of_several=True)
         self.best_estimator_, self.best_params_ = best.model, best.parameters
         self.best_score_, self.best_gap_ = best.score.value, best.gap
         self.noisy_counts_, self.score_epsilon_ = best.table, price
-        self.classes_, self.groups_, self.privacy_ = final.classes_, parts.groups, stated
+        self.classes_ = final.classes_
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(best.model, name):
                 setattr(self, name, getattr(best.model, name))
+        facts = RowFacts(len(X), unit=given.unit)
+        quote = Quote(type(self).__name__, facts, stated, charge=stated or NOISELESS)
+        return Receipt(quote, parts.groups)
 
     def _checked(self, candidate: Any, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows as candidates will take them; those of a Pipeline, whose steps are tried, as are."""
@@ -254,7 +254,7 @@ class PrivateSearchCV(PrivateClassifier):
     def _terms(
         self, runs: NumberOfRuns, planner: Callable[[], Callable[[float], Plan]]
     ) -> tuple[SearchBudget | None, float]:
-        """What a run may cost, and what one table of held-out counts does."""
+        """Budget of a run, and price of one table of held-out counts."""
         if math.isinf(self.epsilon):
             warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
             return None, math.inf

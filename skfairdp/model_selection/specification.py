@@ -26,7 +26,7 @@ from skfairdp.model_selection.candidates import (
     final_of,
     fit_on,
     planner,
-    told,
+    with_settings,
 )
 from skfairdp.model_selection.holding_out import divide
 from skfairdp.model_selection.specification_result import (
@@ -36,7 +36,7 @@ from skfairdp.model_selection.specification_result import (
     attempt_of,
     best_of,
 )
-from skfairdp.parameters import PROBABILITY, Choice, Number, check_arguments
+from skfairdp.parameters import PROBABILITY, Choice, Number, check_values
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -124,15 +124,14 @@ def specify(
     >>> answer.found, len(answer.attempts), answer.verify()
     (False, 2, True)
     """
-    check_arguments(
-        locals(),
-        epsilon=Number(0.01, 1e3),
-        tolerance=Number(0.0, 1.0),
-        delta=PROBABILITY,
-        confidence_level=PROBABILITY,
-        holdout_fraction=PROBABILITY,
-        notion=Choice(tuple(NOTIONS)),
-        objective=Choice(("accuracy", "auc")),
+    check_values(
+        epsilon=(epsilon, Number(0.01, 1e3)),
+        tolerance=(tolerance, Number(0.0, 1.0)),
+        delta=(delta, PROBABILITY),
+        confidence_level=(confidence_level, PROBABILITY),
+        holdout_fraction=(holdout_fraction, PROBABILITY),
+        notion=(notion, Choice(tuple(NOTIONS))),
+        objective=(objective, Choice(("accuracy", "auc"))),
     )
     if sensitive_features is None:
         raise ValueError("A gap needs groups: give sensitive_features.")
@@ -144,6 +143,7 @@ def specify(
     if parts.groups is None or len(parts.groups) < 2:
         raise ValueError("A gap needs two groups: sensitive_features holds one.")
     plans = [planner(estimator, points[n], delta, parts.training) for n in sorted(set(firsts))]
+    exact = all(plan(1.0).exact_noise for plan in plans)
     price = float(epsilon) / len(points)  # of a table: pure, and they add up
     figures = {"fits": len(plans), "n": len(points), "epsilon": significant_up(price, 4)}
     drawn = assumptions.HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))
@@ -151,7 +151,7 @@ def specify(
         assumptions.ALL_COMPOSE.format(**figures),
         f"{drawn}, so the larger of the two costs holds for every record",
         assumptions.SETS_PUBLIC,
-        f"{noise_text(source)} (counts get noise in integers)",
+        f"{noise_text(source, exact=exact)} (counts get noise in integers)",
         assumptions.TIME_OF_MANY,
         assumptions.starts("specify"),
     )
@@ -172,10 +172,10 @@ def specify(
         fits: dict[int, Any] = {}
         for number, (point, first) in enumerate(zip(points, firsts, strict=True), 1):
             if first in fits:
-                model = _at(fits[first], told(estimator, point, delta=delta))
+                model = _at(fits[first], with_settings(estimator, point, delta=delta))
             else:
                 noise = {"epsilon": None, "noise_multiplier": multipliers[len(fits)]}
-                model = fits[first] = told(estimator, point, delta=delta, **noise)
+                model = fits[first] = with_settings(estimator, point, delta=delta, **noise)
                 check_steps(fit_on(model, parts.training))
             at = dataclasses.replace(terms, certificate_index=number)
             what = model, point, parts.held_out, at, tolerance, objective, privacy, source
@@ -210,7 +210,7 @@ def _firsts(estimator: Any, points: list[dict[str, Any]]) -> list[int]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two settings surely are: of two nets, what they print does not tell."""
+    """Whether two settings are certainly equal: the printed form of nets does not decide it."""
     if type(one) is not type(other):
         return False
     if isinstance(one, list | tuple):
@@ -220,7 +220,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _at(fitted: Any, asked: Any) -> Any:
-    """Stand at the tolerance that another model asks for."""
+    """Choose the point for the tolerance that another model asks for."""
     if not isinstance(fitted, Pipeline):
         return fitted.at(asked.tolerance)
     moved = copy(fitted)
@@ -232,7 +232,7 @@ def _at(fitted: Any, asked: Any) -> Any:
 def share_budget(
     plans: Sequence[MakePlan], epsilon: float, delta: float, of_tables: float
 ) -> tuple[tuple[float, ...], PrivacyGuarantee]:
-    """Let every fit have the same share of a budget: noise multipliers, and what all cost.
+    """Give every fit the same share of a budget: noise multipliers, and the cost of all.
 
     A record is either in the training rows of all attempts or in the held-out rows of all: the
     fits compose, the tables compose (to `of_tables`), and the larger of the two is the cost.

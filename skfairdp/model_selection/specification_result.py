@@ -255,7 +255,7 @@ def attempt_of(
     claim = noisy_claim((notion, strata), flat, flat, basis, bins)
     cells = noisy_cells(strata, flat, bins)
     lower = bounds.private_gap_lower_bound(cells, price, confidence_level=level)
-    final._state(privacy)  # what its rows have spent, not this fit alone
+    final._state(privacy, one_of_several=True)  # what its rows have spent, not this fit alone
     return Attempt(
         parameters=point,
         value=score.value,

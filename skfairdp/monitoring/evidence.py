@@ -244,7 +244,7 @@ def first_states(n_strata: int, n_groups: int, count_epsilon: float | None) -> l
 
 
 def states_of(document: Document) -> list[PairState]:
-    """States of all pairs, from what is stored."""
+    """States of all pairs, from stored values."""
     states = [PairState(*fields) for fields in document["pairs"]]
     kinds = [PairedEvidence if len(state.evidence) == 3 else NoisyEvidence for state in states]
     return [s._replace(evidence=kind(*s.evidence)) for s, kind in zip(states, kinds, strict=True)]

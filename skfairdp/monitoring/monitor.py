@@ -21,7 +21,7 @@ from skfairdp.monitoring.evidence import Levels, PairState, bounds, first_states
 from skfairdp.monitoring.readings import EVENTS, Readings, labels_of
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
 from skfairdp.monitoring.waiting import Rows, binary, settled, take_labels, wait
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
+from skfairdp.parameters import NONE, PROBABILITY, Number, check_values
 from skfairdp.persons import refuse_other_order
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
@@ -105,12 +105,11 @@ class GapMonitor(Readings):
     ) -> None:
         found = get_notion(notion)
         self.notion = found.name
-        check_arguments(
-            locals(),
-            tolerance=PROBABILITY,
-            confidence_level=PROBABILITY,
-            count_epsilon=(NONE, Number(1e-4, 1e3)),
-            run_length=Number(1.0),
+        check_values(
+            tolerance=(tolerance, PROBABILITY),
+            confidence_level=(confidence_level, PROBABILITY),
+            count_epsilon=(count_epsilon, NONE, Number(1e-4, 1e3)),
+            run_length=(run_length, Number(1.0)),
         )
         self.tolerance, self.confidence_level = float(tolerance), float(confidence_level)
         self.count_epsilon, self.run_length = count_epsilon, run_length

@@ -18,7 +18,7 @@ from skfairdp.fairness.smallest_gap import SmallestGap, certifiable, smallest_ga
 from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
 from skfairdp.monitoring import evidence
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
-from skfairdp.parameters import COUNT, Number, check_arguments
+from skfairdp.parameters import COUNT, Number, check_values
 from skfairdp.privacy.ledger import PrivacyLedger
 
 FORMAT = 2
@@ -32,7 +32,7 @@ EVENTS = {
 
 
 class Readings:
-    """Base of the monitor: all that does not change what it knows."""
+    """Base of the monitor: methods that do not change its state."""
 
     notion: str
     tolerance: float
@@ -44,7 +44,7 @@ class Readings:
     _document: Document
 
     def _check(self, found: Document) -> None:
-        """Refuse what a monitor of other settings knows, or of other groups if they are known."""
+        """Refuse the state of a monitor with other settings, or with other known groups."""
         groups = self._document["groups"]
         wanted = self._settings() | ({} if groups is None else {"groups": groups})
         other = [name for name, value in wanted.items() if found.get(name) != value]
@@ -60,7 +60,7 @@ class Readings:
         return {"format": FORMAT, "notion": self.notion} | numbers
 
     def refresh(self) -> Self:
-        """Read what other workers have written, and return the monitor."""
+        """Read the writes of other workers, and return the monitor."""
         found = self._store.read()
         self._check(found)
         self._document = found
@@ -127,7 +127,7 @@ class Readings:
         rate: float = 0.5,
         n_batches: int = 1,
     ) -> SmallestGap:
-        """Tell, before a row is used, whether so many can clear the tolerance, or how many can.
+        """Compute, before a row is used, the smallest bound that a number of rows can show.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class Readings:
         >>> print(GapMonitor(tolerance=0.1).certifiable({"a": 1000, "b": 100}))
         Equal rates of 0.5 would show a gap of at most 0.220: at such rates they cannot show a ...
         """
-        check_arguments(locals(), rate=Number(0.0, 1.0), n_batches=COUNT)
+        check_values(rate=(rate, Number(0.0, 1.0)), n_batches=(n_batches, COUNT))
 
         def shown(sizes: Sequence[int]) -> float:
             found: evidence.PairedEvidence | evidence.NoisyEvidence
@@ -278,7 +278,7 @@ class Readings:
 
 @contextmanager
 def _no_state() -> Iterator[None]:
-    """Say of what else goes wrong that it is no state of a monitor."""
+    """Report any other error as an invalid state of a monitor."""
     try:
         yield
     except (ValueError, KeyError, TypeError) as error:

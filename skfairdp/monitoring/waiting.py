@@ -1,4 +1,4 @@
-"""Rows as they come, and those whose labels come late: used in the order of the decisions."""
+"""Queue of rows, some with late labels, in the order of the decisions."""
 
 from __future__ import annotations
 

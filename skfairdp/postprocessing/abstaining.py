@@ -30,8 +30,9 @@ from skfairdp.persons import refuse_other_order
 from skfairdp.postprocessing import passing_groups
 from skfairdp.postprocessing.query_state import Turnstile
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoting import inner_quote
+from skfairdp.records import Given
 
 # The largest that was published; shorter cold starts begin with a more uneven table.
 _USUAL_COLD_START = 25
@@ -47,7 +48,7 @@ class AbstainingClassifier(PrivateClassifier):
         takes them; one in ``sklearn.frozen.FrozenEstimator`` is used as it is.
     tolerance : float in [0, 1], default=0.05
         γ: share of a label among the answers of a group, minus its share among those of
-        all other groups together, is wanted to be at most this for every label and
+        all other groups together, must be at most this for every label and
         group. 0 is possible with ``gate="queried_cell"`` only.
     cold_start : "auto" or int, default="auto"
         M: nothing is gated until every group has this many answers. ``gate="all_cells"``
@@ -63,7 +64,7 @@ class AbstainingClassifier(PrivateClassifier):
         smallest class minus 1 where −1 is a class), "abstained" for text.
     table : path or None, default=None
         SQLite file in which all copies of the fitted model count their answers: pickles,
-        workers, other processes that see the file. Every fit begins a table of its own in
+        workers, other processes that see the file. Every fit begins its own table in
         it. None counts in memory, where each copy keeps its promise for its own answers
         only.
 
@@ -144,13 +145,13 @@ class AbstainingClassifier(PrivateClassifier):
         "classes_",
         "estimator_",
         "feature_names_in_",
-        "groups_",
         "n_features_in_",
         "turnstile_",
     )
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
+        X, y, sensitive_features = given.X, given.y, given.sensitive_features
         check_parameters(self, self._parameters)
         if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict"):
             raise ValueError(
@@ -182,8 +183,8 @@ class AbstainingClassifier(PrivateClassifier):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
         self.classes_ = classes
-        self.groups_ = groups
         self.estimator_ = inner
+        return Receipt(groups=groups)
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         """The quote of the model inside; a fit of it is charged, and abstaining costs nothing."""
@@ -280,7 +281,7 @@ class AbstainingClassifier(PrivateClassifier):
         )
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
-        """State what follows from the gate; claims about `estimator_` don't survive it."""
+        """State the claim of the gate; claims about `estimator_` do not hold behind it."""
         if notion != "demographic_parity" or self.groups_ is None or self.turnstile_ is None:
             return []
         gate, asked, without = self.turnstile_.snapshot()
@@ -288,14 +289,14 @@ class AbstainingClassifier(PrivateClassifier):
         claim = answered_guarantee(gate, groups=self.groups_, classes=classes, asked=asked)
         texts = [*claim.assumptions, self.turnstile_.scope, QUERIERS]
         if without:
-            texts.append(f"Beside these, {without} queries had no group and were refused.")
+            texts.append(f"In addition, {without} queries had no group and were refused.")
         return [replace(claim, assumptions=tuple(texts))]
 
     def __sklearn_is_fitted__(self) -> bool:
         return "classes_" in vars(self)
 
     def _digest_state(self) -> dict[str, Any]:
-        """Return what predictions depend on: the fitted estimator, and all that was answered."""
+        """Return the state of predictions: the fitted estimator, and the table of answers."""
         state = super()._digest_state()
         state["turnstile_"] = None if self.turnstile_ is None else self.turnstile_.save()
         return state

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,22 +11,30 @@ import numpy as np
 from sklearn.base import clone
 
 from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
-from skfairdp.certificate.unwrap import charges_privacy
-from skfairdp.fairness.groups import groups_of_training
+from skfairdp.base import PrivateEstimator
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.sizes import check_group_sizes
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.receipts.quoting import priced
+from skfairdp.receipts.unwrap import charges_privacy
+from skfairdp.records import Given
 
 # An estimator of one group, and the rows and labels that it will be fitted on.
 GroupPart = tuple[Any, np.ndarray, np.ndarray]
 
+UNREADABLE = (
+    "'estimator' must be a classifier whose parameters can be read: one trained by gradients whose "
+    "answers are those of one net, a FunctionalMechanismClassifier, or a linear model of "
+    "scikit-learn; got {}."
+)
+
 
 def group_parts(
     model: Any, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int
-) -> tuple[tuple[Any, ...], list[GroupPart]]:
+) -> tuple[Groups, list[GroupPart]]:
     """Hand a clone of a `SmoothedClassifier`'s estimator the rows of each group; none is fitted.
 
     `codes` (n,): of classes, 0 and 1; negative for rows of no class. `seed`: same initial
@@ -51,7 +58,7 @@ def group_parts(
             rows = np.concatenate([rows, np.zeros_like(X, shape=(2, *X.shape[1:]))])
             targets = np.append(targets, [-1, -1])
         parts.append((inner, rows, targets))
-    return groups.labels, parts
+    return groups, parts
 
 
 def _of_group(model: Any, size: int | None, seed: int) -> Any:
@@ -63,6 +70,26 @@ def _of_group(model: Any, size: int | None, seed: int) -> Any:
     if size is not None:
         settings["dataset_size"] = max(2, size)
     return inner.set_params(**{name: v for name, v in settings.items() if name in known})
+
+
+def refuse_unreadable(estimator: Any) -> None:
+    """Refuse models that are not classifiers, or have parameters that cannot be smoothed."""
+    if not all(hasattr(estimator, name) for name in ("fit", "predict", "get_params")):
+        raise ValueError(
+            "The 'estimator' parameter of SmoothedClassifier must be a classifier with fit and "
+            f"predict; got {estimator!r}."
+        )
+    if hasattr(estimator, "steps") or hasattr(estimator, "cv_results_"):
+        raise ValueError(
+            f"'estimator' must be the classifier itself, not a {type(estimator).__name__} around "
+            "it: put SmoothedClassifier at the end of the Pipeline, or search over it."
+        )
+    if hasattr(estimator, "smoothing"):
+        raise ValueError(f"{type(estimator).__name__} smooths its own head: set its 'smoothing'.")
+    # For estimators of other packages nothing is charged before the fitted parameters are read.
+    ours = isinstance(estimator, PrivateEstimator)
+    if ours and not getattr(estimator, "_decides_by_parameters", False):
+        raise ValueError(UNREADABLE.format(type(estimator).__name__))
 
 
 def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
@@ -119,22 +146,18 @@ def parallel_quote(model: Any, facts: RowFacts) -> Quote:
     return Quote(name, facts, stated, charge=charge, steps=tuple(parts))
 
 
-def parallel_privacy(
-    parts: Sequence[GroupPart], labels: tuple, *, classes_declared: bool, groups_declared: bool
-) -> PrivacyGuarantee | None:
-    """State what models of disjoint groups will promise together; no row is used yet."""
-    stated: list[PrivacyGuarantee | None] = []
-    if charges_privacy(parts[0][0]):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fits will say it
-            stated = [inner._quote(X, y) for inner, X, y in parts]
-    return parallel_statement(
-        parts[0][0],
-        stated,
-        labels,
-        classes_declared=classes_declared,
-        groups_declared=groups_declared,
-    )
+def fit_parts(
+    parts: Sequence[GroupPart], stated: PrivacyGuarantee | None, charge: Charge
+) -> Iterator[Any]:
+    """Fit the model of each group; all of them are one charge, `stated`, before the first."""
+    for inner, rows, targets in parts:
+        if charges_privacy(inner):
+            yield inner._fit_under(
+                Given(rows, targets), Charge(inner, within=charge, stated=stated)
+            )
+        else:
+            charge(stated)
+            yield inner.fit(rows, targets)
 
 
 def parallel_statement(
@@ -145,7 +168,7 @@ def parallel_statement(
     classes_declared: bool,
     groups_declared: bool,
 ) -> PrivacyGuarantee | None:
-    """State what models of disjoint groups promise together, each of them `stated`.
+    """State the guarantee of models of disjoint groups together; `stated` is that of each.
 
     A record is in one group, and under the relations used here it stays there, so it meets
     one model: the largest figure holds for all people.

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.groups import encode_groups, groups_of_training
+from skfairdp.receipts.unwrap import unwrap
 
 
 def accepts_groups(estimator: Any, method: str) -> bool:
@@ -22,7 +21,8 @@ def accepts_groups(estimator: Any, method: str) -> bool:
 
 def fit_parameters(estimator: Any, sensitive_features: Any) -> dict[str, Any]:
     """Groups as keyword arguments of fit, where metadata routing is off; empty for no way in."""
-    if isinstance(estimator, BaseSearchCV):
+    # scikit-learn's searches have no public base class; `refit` is a parameter of each of them.
+    if hasattr(estimator, "refit") and not accepts_groups(estimator, "fit"):
         return fit_parameters(estimator.estimator, sensitive_features)
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
@@ -57,7 +57,7 @@ def known_groups(
 def abstention_marker(classes: NDArray, label: Any = "auto") -> tuple[Any, np.dtype]:
     """Choose or check the label of an abstention.
 
-    "auto" takes "abstained" beside text; beside numbers −1, or the smallest class minus 1 where −1
+    "auto" takes "abstained" for text labels; for numbers −1, or the smallest class minus 1 where −1
     is a class, or the largest plus 1 where the dtype has no smaller number. Result: a Python scalar
     that is not a class, and a dtype that holds it and the classes.
     """
@@ -67,7 +67,7 @@ def abstention_marker(classes: NDArray, label: Any = "auto") -> tuple[Any, np.dt
     if marker in known:
         raise ValueError(
             f"abstention_label={label!r} is not possible: {marker!r} is one of the classes, "
-            f"{known!r}. Give a label that is none of them."
+            f"{known!r}. Give another label."
         )
     dtype = classes.dtype
     if dtype.kind in "US" and isinstance(marker, str | bytes):

@@ -34,7 +34,7 @@ class _Table:
     def of(cls, saved: Mapping[str, Any], settings: Mapping[str, Any]) -> _Table:
         whole = set(saved) == {"gate", "asked", "without_group"}
         if not whole or not isinstance(saved["gate"], Mapping):
-            raise ValueError("This is not what save() returned: keys are missing or unknown.")
+            raise ValueError("The state was not made by save(): keys are missing or unknown.")
         gate = cls.empty(settings).gate.restore(saved["gate"])
         asked, without = np.asarray(saved["asked"]), saved["without_group"]
         if (
@@ -61,7 +61,7 @@ class _Table:
 class Turnstile:
     """A parity gate with a count of the queries, safe to share between threads.
 
-    Without a file, copies and pickles carry the counts and get a lock of their own; two
+    Without a file, copies and pickles carry the counts and get their own lock; two
     processes that load one pickle therefore count apart from each other, and each keeps its
     promise for its own answers only. With a file, all copies count in it, in all processes.
 
@@ -70,7 +70,7 @@ class Turnstile:
     gate : ParityGate
         Decides which answers pass; owned by this object from now on.
     path : path-like or None, default=None
-        SQLite file for the counts, in which this object makes an entry of its own. None
+        SQLite file for the counts, in which this object makes its own entry. None
         keeps them in memory.
 
     Raises
@@ -203,7 +203,7 @@ class Turnstile:
         return self._now().save()
 
     def restore(self, saved: Mapping[str, Any]) -> Turnstile:
-        """Go on from what `save` returned.
+        """Continue from the state that `save` returned.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ class Turnstile:
 
     @contextmanager
     def _changing(self) -> Iterator[_Table]:
-        """Hold the table; what is done to it counts as a whole, or not at all."""
+        """Lock the table; all changes inside the block count together, or none."""
         if self._file is not None:
             with self._file.exchange() as state:
                 table = _Table.of(state, self._settings)

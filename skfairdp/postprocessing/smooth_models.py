@@ -17,6 +17,12 @@ from skfairdp.engine.inference import features_and_output, outputs, probabilitie
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import module_dtype
 from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.postprocessing.group_models import UNREADABLE
+
+_NO_HEAD = (
+    "part='head' needs a net whose single logit is the output of its last linear layer; set "
+    "part='all'."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,41 +86,52 @@ class _HeadInputs:
     head_name: str
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
+        features, head, decides = self._read(X)
+        if not decides:
+            raise ValueError(_NO_HEAD)
+        return with_constant(features) if head.bias is not None else features
+
+    def decide(self, row_shape: tuple[int, ...]) -> bool:
+        """Whether the head's output is the net's, for rows of zeros and of ones."""
+        return self._read(np.stack([np.zeros(row_shape), np.ones(row_shape)]))[2]
+
+    def _read(self, X: np.ndarray) -> tuple[np.ndarray, nn.Linear, bool]:
+        """What enters the head, the head, and whether its single logit is the net's output."""
         _, head = find_head(self.module, self.head_name)
         features, output = features_and_output(self.module, head, X)
-        weight = np.asarray(head.weight.detach().double().cpu())
-        score = features @ weight.T
+        score = features @ np.asarray(head.weight.detach().double().cpu()).T
         if head.bias is not None:
             score = score + np.asarray(head.bias.detach().double().cpu())
-        if score.shape[1] != 1 or not np.allclose(score, output, rtol=1e-3, atol=1e-4):
-            raise ValueError(
-                "part='head' needs a net whose single logit is the output of its last linear "
-                "layer; set part='all'."
-            )
-        return with_constant(features) if head.bias is not None else features
+        alike = score.shape == output.shape and np.allclose(score, output, rtol=1e-3, atol=1e-4)
+        return features, head, head.out_features == 1 and alike
 
 
 def with_constant(X: np.ndarray) -> np.ndarray:
     return np.column_stack([np.asarray(X, dtype=np.float64), np.ones(len(X))])
 
 
-def refuse_unreadable(estimator: Any) -> None:
-    """Refuse what is no classifier, or has parameters that cannot be smoothed here."""
-    if not all(hasattr(estimator, name) for name in ("fit", "predict", "get_params")):
+def refuse_unsmoothed_net(
+    estimator: Any, part: str, row_shape: tuple[int, ...], *, averaged: bool
+) -> None:
+    """Refuse a net of which `part` cannot be smoothed, by made-up rows, before it is trained.
+
+    `averaged`: whether parameters are averaged over nets of several groups.
+    """
+    from skfairdp.engine.nets import prepare_net
+
+    if part != "head" or not hasattr(estimator, "_net"):
+        return
+    n_features = int(np.prod(row_shape))
+    module = prepare_net(estimator._net(), n_features=n_features, n_classes=2, seed=0).module
+    net_model(module, "", part, row_shape)
+    if averaged and not isinstance(net_model(module, "", "all", row_shape), LinearScore):
         raise ValueError(
-            "The 'estimator' parameter of SmoothedClassifier must be a classifier with fit and "
-            f"predict; got {estimator!r}."
+            "part='head' cannot be averaged over groups whose nets have different features; "
+            "set part='all', or a net without hidden layers."
         )
-    if hasattr(estimator, "steps") or hasattr(estimator, "cv_results_"):
-        raise ValueError(
-            f"'estimator' must be the classifier itself, not a {type(estimator).__name__} around "
-            "it: put SmoothedClassifier at the end of the Pipeline, or search over it."
-        )
-    if hasattr(estimator, "smoothing"):
-        raise ValueError(f"{type(estimator).__name__} smooths its own head: set its 'smoothing'.")
 
 
-def smooth_model(fitted: Any, part: str) -> SmoothModel:
+def smooth_model(fitted: Any, part: str, row_shape: tuple[int, ...]) -> SmoothModel:
     """Take the parameters out of a fitted binary classifier.
 
     `fitted`: with a released linear score (the functional mechanism), a net, or scikit-learn's
@@ -123,22 +140,27 @@ def smooth_model(fitted: Any, part: str) -> SmoothModel:
     if hasattr(fitted, "theta_") and hasattr(fitted, "rows_"):
         return LinearScore(fitted.theta_, fitted.rows_.transform)
     if isinstance(getattr(fitted, "module_", None), nn.Module):
-        module = fitted.module_
-        name, head = find_head(module)
-        if part == "head" or {*module.parameters()} == {*head.parameters()}:
-            parts = [head.weight, *([] if head.bias is None else [head.bias])]
-            theta = parameters_to_vector(parts).detach().double().cpu()
-            return LinearScore(np.asarray(theta), _HeadInputs(module, name))
-        return NetScore(module, fitted.link_)
+        return net_model(fitted.module_, fitted.link_, part, row_shape)
     coef = getattr(fitted, "coef_", None)
     if coef is not None and np.shape(coef)[0] == 1 and np.ndim(coef) == 2:
         weights = np.append(np.ravel(coef), np.ravel(getattr(fitted, "intercept_", 0.0))[:1])
         return LinearScore(weights.astype(np.float64), with_constant)
-    raise ValueError(
-        f"'estimator' must be a classifier whose parameters can be read: one trained by gradients, "
-        "a FunctionalMechanismClassifier, or a linear model of scikit-learn; got "
-        f"{type(fitted).__name__}."
-    )
+    raise ValueError(UNREADABLE.format(type(fitted).__name__))
+
+
+def net_model(module: nn.Module, link: str, part: str, row_shape: tuple[int, ...]) -> SmoothModel:
+    """Take the parameters of a net, or of its head where that alone decides or gets noise."""
+    layers = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
+    if part == "head" or (layers and {*module.parameters()} == {*layers[-1].parameters()}):
+        name, head = find_head(module)
+        inputs = _HeadInputs(module, name)
+        if inputs.decide(row_shape):
+            parts = [head.weight, *([] if head.bias is None else [head.bias])]
+            theta = parameters_to_vector(parts).detach().double().cpu()
+            return LinearScore(np.asarray(theta), inputs)
+        if part == "head":
+            raise ValueError(_NO_HEAD)
+    return NetScore(module, link)
 
 
 def _written(module: nn.Module, vector: np.ndarray) -> nn.Module:

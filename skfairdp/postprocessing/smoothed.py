@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,21 +18,25 @@ from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
 from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
 from skfairdp.fairness.bounds.rate_gaps import OwnModels, smoothing_distance
-from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.kinds import KINDS, WEIGHT_LENGTH
+from skfairdp.fairness.scopes import ANY_POPULATION
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.postprocessing.group_models import (
+    fit_parts,
     group_parts,
-    parallel_privacy,
     parallel_quote,
     refuse_unfit,
+    refuse_unreadable,
 )
 from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import row_uniforms
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoting import inner_quote
+from skfairdp.records import Given
 
 if TYPE_CHECKING:
     from skfairdp.postprocessing.smooth_models import SmoothModel
@@ -161,24 +166,26 @@ class SmoothedClassifier(PrivateClassifier):
     distances_: np.ndarray | None = field(init=False)
     key_: bytes = field(init=False)
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
-        from skfairdp.postprocessing.smooth_models import refuse_unreadable
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
+        from skfairdp.postprocessing.smooth_models import refuse_unsmoothed_net
 
         check_parameters(self, self._parameters)
-        refuse_unreadable(self.estimator)
         self._check_settings()
         declared = getattr(self.estimator, "classes", None)
-        checked, classes, codes = self._rows_of_fit(X, y, declared)
+        checked, classes, codes = self._rows_of_fit(given.X, given.y, declared)
+        each = self.training == "per_group"
+        refuse_unsmoothed_net(self.estimator, self.part, checked.shape[1:], averaged=each)
         seed = self._randomness()[0]
-        if self.training == "per_group":
-            self._fit_per_group(checked, codes, sensitive_features, seed, declared is not None)
+        if each:
+            receipt = self._fit_per_group(checked, codes, given.sensitive_features, seed, charge)
         else:
-            self._fit_together(X, y, sensitive_features, len(checked))
+            receipt = self._fit_together(given, checked)
         self.classes_ = classes
         self.key_ = seed.to_bytes(8, "little")
         centre = self.model_.vector
         moved = [float(np.linalg.norm(model.vector - centre)) for model in self.own_models_]
         self.distances_ = np.array(moved) if moved else None
+        return receipt
 
     @property
     def _needs_groups(self) -> str | None:  # type: ignore[override]
@@ -190,27 +197,27 @@ class SmoothedClassifier(PrivateClassifier):
     def _takes_images(self) -> bool:
         return getattr(self.estimator, "net", None) is not None
 
-    def _fit_together(self, X: Any, y: Any, sensitive_features: Any, n: int) -> None:
+    def _fit_together(self, rows: Given, checked: np.ndarray) -> Receipt:
         from skfairdp.postprocessing.smooth_models import smooth_model
 
         inner = clone(self.estimator)
         given: dict[str, Any] = {}
-        names = None
+        names, n, sensitive_features = None, len(checked), rows.sensitive_features
         if sensitive_features is not None:
             given = fit_parameters(inner, sensitive_features)
             if given:  # the estimator says which groups it takes
                 names = encode_groups(sensitive_features, n_rows=n, on_missing="drop").labels
             else:
                 names = groups_of_training(sensitive_features, n).labels
-        inner.fit(X, y, **given)
+        inner.fit(rows.X, rows.y, **given)
         # An estimator that was fitted with groups knows which of them were declared, and what
         # becomes of rows without one.
         known = getattr(inner, "groups_", None) if given else None
-        self.groups_ = names if known is None else known
-        self.model_ = smooth_model(inner, self.part)
+        self.model_ = smooth_model(inner, self.part, checked.shape[1:])
         thetas = getattr(inner, "group_thetas_", None)
         self.own_models_ = () if thetas is None else tuple(map(self.model_.moved, thetas))
         self.estimator_ = inner
+        return Receipt(groups=names if known is None else known)
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         """The quote of the models inside; smoothing costs nothing."""
@@ -221,6 +228,7 @@ class SmoothedClassifier(PrivateClassifier):
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        refuse_unreadable(self.estimator)
         if self.training == "per_group":
             refuse_unfit(self.estimator, sizes_declared=self.group_sizes is not None)
         elif self.group_sizes is not None:
@@ -229,26 +237,20 @@ class SmoothedClassifier(PrivateClassifier):
             )
 
     def _fit_per_group(
-        self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
-    ) -> None:
-        from skfairdp.postprocessing.smooth_models import LinearScore, smooth_model
+        self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, charge: Charge
+    ) -> Receipt:
+        from skfairdp.postprocessing.smooth_models import smooth_model
 
-        labels, parts = group_parts(self, X, codes, sensitive_features, seed)
-        known = self.group_sizes is not None
-        stated = parallel_privacy(parts, labels, classes_declared=declared, groups_declared=known)
-        self._charge(stated)  # before a clone uses rows
-        models = tuple(inner.fit(rows, targets) for inner, rows, targets in parts)
-        own = tuple(smooth_model(model, self.part) for model in models)
-        if self.part == "head" and not isinstance(smooth_model(models[0], "all"), LinearScore):
-            raise ValueError(
-                "part='head' cannot be averaged over groups whose nets have different features; "
-                "set part='all', or a net without hidden layers."
-            )
+        groups, parts = group_parts(self, X, codes, sensitive_features, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fits will say it
+            quote = parallel_quote(self, RowFacts(len(X), groups))
+        models = tuple(fit_parts(parts, quote.privacy, charge))
+        own = tuple(smooth_model(model, self.part, X.shape[1:]) for model in models)
         self.own_models_ = own
         self.model_ = own[0].moved(np.mean([model.vector for model in own], axis=0))
         self.estimators_ = models
-        self.groups_ = labels
-        self.privacy_ = stated
+        return Receipt(quote, groups.labels)
 
     @property  # type: ignore[misc]
     def ledger(self) -> Any:  # type: ignore[override]
@@ -293,7 +295,7 @@ class SmoothedClassifier(PrivateClassifier):
                 notion=notion,
                 bound=float(erf(norm / std / math.sqrt(2.0))),
                 scope=ANY_POPULATION,
-                method="smoothing: length of the released weights against the noise",
+                method=KINDS[WEIGHT_LENGTH].methods[ANY_POPULATION],
                 groups=self.groups_,
                 assumptions=(AVERAGED_RATES, NO_CERTAIN_ROW),
                 derivation=Derivation.of(WEIGHT_LENGTH, norm=norm, std=std),
@@ -322,12 +324,13 @@ class SmoothedClassifier(PrivateClassifier):
 
     @property
     def _charges_privacy(self) -> bool:  # type: ignore[override]
-        return "privacy_" in vars(self)
+        receipt = vars(self).get("receipt_")
+        return receipt is not None and receipt.quote is not None
 
     @property
     def _post_processes(self) -> str | None:  # type: ignore[override]
         # With "together" the certificate finds the training rows' privacy at estimator_.
-        return None if "privacy_" in vars(self) else "estimator_"
+        return None if self._charges_privacy else "estimator_"
 
     def __sklearn_is_fitted__(self) -> bool:
         return "key_" in vars(self)

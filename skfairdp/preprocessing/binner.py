@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -11,9 +10,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.parameters import MAPPING, NONE, Choice, Number
+from skfairdp.parameters import BOOLEAN, MAPPING, NONE, Choice, Number
 from skfairdp.preprocessing import columns
-from skfairdp.preprocessing.levels import Categories, Intervals, Levels, LevelsMixin
+from skfairdp.preprocessing.levels import (
+    Categories,
+    Intervals,
+    Levels,
+    LevelsMixin,
+    public_intervals,
+)
 
 ENCODINGS = ("levels", "onehot", "thermometer")
 
@@ -62,6 +67,7 @@ class PublicBinner(LevelsMixin, columns.DeclaredTransformer):
     n_bins: int = 32
     scale: str = "both"
     encoding: str = "levels"
+    sparse_output: bool | str = "auto"
     remainder: str = "raise"
 
     _parameters = {
@@ -69,6 +75,7 @@ class PublicBinner(LevelsMixin, columns.DeclaredTransformer):
         "n_bins": (Number(2, 4096, integer=True),),
         "scale": (Choice(("both", "linear", "log")),),
         "encoding": (Choice(ENCODINGS),),
+        "sparse_output": (BOOLEAN, Choice(("auto",))),
         "remainder": (Choice(("raise", "drop")),),
     }
 
@@ -130,10 +137,4 @@ class PublicBinner(LevelsMixin, columns.DeclaredTransformer):
             return Categories(tuple(listed[name]))
         pair = self.bounds[name] if isinstance(self.bounds, Mapping) else self.bounds
         low, high = columns.interval(pair, f"bounds of {name!r}", largest=1e300)
-        shares = np.arange(1, self.n_bins) / self.n_bins
-        linear = low + (high - low) * shares
-        first, last = (math.copysign(math.log1p(abs(end)), end) for end in (low, high))
-        bent = first + (last - first) * shares
-        log = np.copysign(np.expm1(np.abs(bent)), bent)
-        chosen = {"linear": linear, "log": log, "both": np.concatenate([linear, log])}[self.scale]
-        return Intervals(tuple(np.unique(chosen + 0.0).tolist()))
+        return public_intervals(low, high, self.n_bins, self.scale)

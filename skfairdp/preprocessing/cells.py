@@ -18,7 +18,8 @@ from skfairdp.engine.table_release import Cells
 from skfairdp.labels import factorized
 from skfairdp.preprocessing.levels import DAYS, FIRST, Categories
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
+# How numbers in decimal digits end; "nan", "inf" and "infinity" are texts.
+_LAST = frozenset("0123456789.")
 _TRUTH = {"true": 1.0, "false": 0.0}
 _DATE = re.compile(r"(\d{4})([-/])(\d\d)\2(\d\d)(?:[T ].*)?\Z", re.ASCII)
 # Known beforehand, and so at no cost
@@ -57,7 +58,7 @@ def read_cells(values: pd.Series) -> Cells:
 
 
 def distinct_cells(values: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
-    """Codes of cells, -1 for missing ones, and what the others stand for; kinds are kept apart."""
+    """Codes of cells, -1 for missing ones, and their values; values of different types differ."""
     # Of categories those that occur: the dtype also lists texts of people who are held out.
     alike = values.dtype != np.dtype(object)
     if alike or pd.api.types.infer_dtype(values, skipna=True) == "string":
@@ -72,9 +73,13 @@ def distinct_cells(values: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
 def _read(value: Any) -> tuple[float, str | None]:
     if isinstance(value, str):
         text = value.strip()
-        if text.lower() in _TRUTH:
-            return _TRUTH[text.lower()], None
-        return (float(text) + 0.0, None) if _NUMBER.match(text) else (math.nan, text)
+        if text[-1:] in _LAST and text.isascii() and "_" not in text:
+            try:
+                return float(text) + 0.0, None
+            except ValueError:
+                return math.nan, text
+        truth = _TRUTH.get(text.lower())
+        return (math.nan, text) if truth is None else (truth, None)
     if isinstance(value, date) and value is not pd.NaT:
         return math.nan, value.isoformat()[:10]
     if isinstance(value, Real | Decimal | bool | np.bool_):

@@ -18,7 +18,7 @@ from skfairdp.scikit_learn import BaseEstimator, TransformerMixin
 
 
 class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):
-    """Transformer that follows from declarations alone: a fit learns what the columns are called.
+    """Transformer that follows from declarations alone: a fit learns the names of columns.
 
     A subclass checks declarations and rows in `_check`, and lists simple parameters in
     ``_parameters``.
@@ -96,7 +96,7 @@ def interval(pair: Any, name: str, largest: float = np.inf) -> tuple[float, floa
 
 
 def refuse_categories(declared: Mapping[Hashable, Any]) -> None:
-    """Refuse, for any column, what is no list of different categories."""
+    """Refuse, for any column, a value that is not a list of different categories."""
     for column_name, listed in declared.items():
         name = f"categories[{column_name!r}]"
         if isinstance(listed, str):
@@ -108,7 +108,7 @@ def refuse_categories(declared: Mapping[Hashable, Any]) -> None:
         if not values or is_missing(values) or not all(isinstance(v, Hashable) for v in values):
             raise ValueError(
                 f"{name} is {listed!r}. Allowed is a list of texts or numbers, at least one; a "
-                "missing value is no category."
+                "missing value is not a category."
             )
         if len(set(values)) != len(values):
             raise ValueError(f"{name} repeats a category. Declare each one once.")
@@ -196,7 +196,7 @@ def column(X: Any, position: int) -> pd.Series:
 def floats(
     values: pd.Series, name: Hashable, dtype: type[np.floating], why: str
 ) -> NDArray[np.floating]:
-    """A column as floats, missing values as NaN; what is no number is refused, and not quoted."""
+    """A column as floats, missing values as NaN; other values are refused, and not quoted."""
     failure: type[ValueError | TypeError] = ValueError
     if values.dtype.kind not in "mMc":
         try:

@@ -1,4 +1,4 @@
-"""Levels of one column: intervals of a number, or categories; missing values beside them.
+"""Levels of one column: intervals of a number, or categories, and missing values.
 
 A table of levels is a DataFrame of pandas categoricals. Their dtypes carry intervals and
 categories from step to step of a Pipeline, and a missing value stays a missing value.
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.expected_checks import expecting
@@ -26,6 +27,8 @@ FIRST = date(1970, 1, 1).toordinal()  # A Thursday
 # Where a value goes that is none of the categories.
 OTHER = "(other)"
 _ZERO = 1e-30
+# Zeros and ones (512 MiB of them) from which one column for each level is a sparse array.
+DENSE = 2**26
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,21 @@ class Categories:
 Levels = Intervals | Categories
 
 
+def public_intervals(low: float, high: float, n_bins: int, scale: str = "both") -> Intervals:
+    """Intervals between public bounds.
+
+    `scale`: "linear" for equal widths, "log" for equal widths in ``sign(x) * log(1 + abs(x))``,
+    "both" for the edges of both.
+    """
+    shares = np.arange(1, n_bins) / n_bins
+    linear = low + (high - low) * shares
+    first, last = (math.copysign(math.log1p(abs(end)), end) for end in (low, high))
+    bent = first + (last - first) * shares
+    log = np.copysign(np.expm1(np.abs(bent)), bent)
+    chosen = {"linear": linear, "log": log, "both": np.concatenate([linear, log])}[scale]
+    return Intervals(tuple(np.unique(chosen + 0.0).tolist()))
+
+
 def level_names(dtype: pd.CategoricalDtype, column: Hashable = "") -> list[str]:
     """Names of the levels of a column, "missing" last."""
     show = _shown_in(column)
@@ -95,7 +113,7 @@ def _date(days: float) -> str:
     """The date from which on, or before which, as a day is not parted."""
     try:
         return date.fromordinal(math.ceil(days) + FIRST).isoformat()
-    except (OverflowError, ValueError):  # no date has so many days
+    except (OverflowError, ValueError):  # beyond the last date
         return f"{days:.6g}"
 
 
@@ -112,7 +130,7 @@ def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float
     """Turn a table of levels into numbers and names of their columns.
 
     "onehot": one column for each level, of which a row has one. "thermometer": for intervals, one
-    for each edge, which a row has if it is not below it. Missing values have a column of their own.
+    for each edge, which a row has if it is not below it. Missing values have their own column.
     """
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
@@ -129,6 +147,19 @@ def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float
     return np.concatenate(parts, axis=1), names
 
 
+def sparse_levels(table: pd.DataFrame) -> csr_array:
+    """Turn a table of levels into a sparse array, equal to what "onehot" of `encoded_levels` is."""
+    counts = [len(table[name].cat.categories) + 1 for name in table.columns]
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    places = np.empty((len(table), len(counts)), dtype=np.int32)
+    for at, name in enumerate(table.columns):
+        codes = table[name].cat.codes.to_numpy()
+        places[:, at] = starts[at] + np.where(codes < 0, counts[at] - 1, codes)
+    ends = np.arange(len(table) + 1, dtype=np.int64) * len(counts)
+    ones = np.ones(places.size, dtype=np.float32)
+    return csr_array((ones, places.ravel(), ends), shape=(len(table), int(starts[-1])))
+
+
 class LevelsMixin(TransformerMixin):
     """Mixin of transformers that return levels, in the form named by `encoding`.
 
@@ -138,6 +169,9 @@ class LevelsMixin(TransformerMixin):
         A pandas DataFrame of categoricals, which :class:`skfairdp.DPAdditiveClassifier` takes; or
         an array of zeros and ones for any other net, with a column for each level, or for each edge
         that a number reaches.
+    sparse_output : bool or "auto", default="auto"
+        Whether "onehot" gives a sparse array of scipy, whose rows estimators read a batch at a
+        time; "auto" does so where a dense array of the rows would hold 2**26 numbers or more.
 
     Attributes
     ----------
@@ -146,6 +180,7 @@ class LevelsMixin(TransformerMixin):
     """
 
     encoding: str
+    sparse_output: bool | str
     levels_: tuple[tuple[str, Levels], ...]
     n_features_in_: int
 
@@ -176,9 +211,15 @@ class LevelsMixin(TransformerMixin):
         return pd.DataFrame(columns, index=index)
 
     def _output(self, codes: Sequence[NDArray[np.int64]], X: Any) -> Any:
-        """Return what `transform` does."""
+        """Output of `transform`."""
         table = self._frame(codes, X.index if isinstance(X, pd.DataFrame) else None)
-        return table if self.encoding == "levels" else encoded_levels(table, self.encoding)[0]
+        if self.encoding == "levels":
+            return table
+        width = sum(level.count + 1 for _, level in self.levels_)
+        large = len(table) * width >= DENSE if self.sparse_output == "auto" else self.sparse_output
+        if self.encoding == "onehot" and large:
+            return sparse_levels(table)
+        return encoded_levels(table, self.encoding)[0]
 
     def _labels(self) -> list[str]:
         """Names of all columns of the input."""

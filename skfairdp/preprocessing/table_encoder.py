@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known
-from skfairdp.base import PrivateEstimator
+from skfairdp.base import Planned, PrivateEstimator
 from skfairdp.engine.table_release import TableRelease
 from skfairdp.expected_checks import FRESH_RELEASES, expecting
-from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
+from skfairdp.labels import take_rows
+from skfairdp.parameters import BOOLEAN, MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing.binner import ENCODINGS
 from skfairdp.preprocessing.cells import (
@@ -27,21 +27,30 @@ from skfairdp.preprocessing.cells import (
     read_cells,
     refuse_dtype,
 )
-from skfairdp.preprocessing.columns import checked, column, column_names, positions_of
-from skfairdp.preprocessing.levels import Categories, Levels, LevelsMixin
+from skfairdp.preprocessing.columns import (
+    checked,
+    column,
+    column_names,
+    interval,
+    positions_of,
+    refuse_categories,
+)
+from skfairdp.preprocessing.levels import Categories, Levels, LevelsMixin, public_intervals
 from skfairdp.preprocessing.table_levels import MOST_ROWS, learned_levels, table_plan
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.records import Given
 
-KINDS = ("number", "category", "date", "drop")
+KINDS = ("any", "number", "category", "date", "drop")
+_PUBLIC = "public"  # kind of a column whose bounds or categories are declared
 
 
-class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
+class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
     """Learn bins and categories of a table under ε; nothing has to be declared.
 
     Every column gets levels: bins of about as many rows each where it holds numbers, the
@@ -58,10 +67,13 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         aside for categories of one row that are shown nevertheless.
     n_bins : int, default=64
         Bins of a column of numbers, about, from 2 to 1024; fewer where rows are few.
-    columns : mapping of column to {"number", "category", "date", "drop"}, or None, default=None
-        Declared kinds, keyed by column label for a DataFrame and by integer position for an
-        array. Other kinds are chosen by noisy counts of numbers, texts and dates. A dropped
-        column is not looked at.
+    columns : mapping of column to kind, tuple or list, or None, default=None
+        What is declared, keyed by column label for a DataFrame and by integer position for an
+        array: a kind ("number", "category", "date", "drop", or "any", which is chosen by noisy
+        counts as that of an undeclared column), public bounds as a tuple
+        (low, high), or public categories as a list. Bounds and categories cost nothing. Kinds that
+        are not declared are chosen by noisy counts of numbers, texts and dates. A dropped column
+        is not looked at.
     id_columns : sequence of columns, default=()
         Identifiers, which are dropped. A column whose name is that of an identifier has to be
         here or in `columns`.
@@ -113,6 +125,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     columns: Mapping[Any, str] | None = None
     id_columns: Sequence[Hashable] = ()
     encoding: str = "levels"
+    sparse_output: bool | str = "auto"
 
     _parameters = {
         "epsilon": (Number(1e-4, finite=False),),
@@ -120,13 +133,14 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         "columns": (MAPPING, NONE),
         "id_columns": (SEQUENCE,),
         "encoding": (Choice(ENCODINGS),),
+        "sparse_output": (BOOLEAN, Choice(("auto",))),
     }
     _nets: ClassVar[tuple[str, ...]] = ()
     _takes_persons = True
+    _views: ClassVar[tuple[str, ...]] = ("plan_", "privacy_")
 
     date_columns_: tuple[str, ...] = field(init=False)
     levels_: tuple[tuple[str, Levels], ...] = field(init=False)
-    plan_: Plan = field(init=False)
     n_features_in_: int = field(init=False)
 
     def fit(
@@ -153,27 +167,28 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         """
         return super().fit(X, y, sensitive_features=None, person_ids=person_ids)  # type: ignore[arg-type]
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         check_parameters(self, self._parameters)
-        X = checked(self, X, reset=True, mixed=True)
+        X = checked(self, given.X, reset=True, mixed=True)
         names = column_names(X)
         kinds = self._kinds(names)
-        kept = [place for place, kind in enumerate(kinds) if kind != "drop"]
-        for place in kept:
-            refuse_dtype(column(X, place), names[place])
-        persons, noise = self._persons(len(X)), self._randomness()[1]
+        for place, kind in enumerate(kinds):
+            if kind != "drop":
+                refuse_dtype(column(X, place), names[place])
+        kept = [place for place, kind in enumerate(kinds) if kind not in ("drop", _PUBLIC)]
+        persons, noise = given.persons(len(X)), self._randomness()[1]
         n = len(X) if persons is None else persons.count
         if len(X) > MOST_ROWS:
             raise ValueError(
                 "X has more rows than exact noise is proved for, about 8 million; fit on a part "
                 "that was drawn without looking at the rows."
             )
-        quote = self._priced(RowFacts(n, unit=self._unit, columns=tuple(names)), noise)
-        plan, stated = quote.plan, quote.privacy
+        quote = self._priced(RowFacts(n, unit=given.unit, columns=tuple(names)), noise)
+        plan = quote.plan
         assert plan is not None
-        self._charge(quote.charge)  # before a cell reaches the engine
+        charge(quote.charge)  # before a cell reaches the engine
         if persons is not None:  # before texts are listed: of a person's, one occurs
-            X = _safe_indexing(X, persons.one_row_each(noise.sampling.integers))
+            X = take_rows(X, persons.one_row_each(noise.sampling.integers))
         # One column at a time: its cells take more memory than the column.
         cells = lru_cache(maxsize=1)(lambda at: read_cells(column(X, kept[at])))
         release = TableRelease(cells, plan, noise)
@@ -181,22 +196,27 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         levels: list[tuple[str, Levels]] = []
         dates: list[str] = []
         labels = self._labels()
-        for at, place in enumerate(kept):
-            found = learned_levels(release, segments, at, kinds[place], self.n_bins)
+        for place, kind in enumerate(kinds):
+            if kind == "drop":
+                continue
+            if kind == _PUBLIC:
+                levels.append((labels[place], self._public_levels(names[place])))
+                continue
+            found = learned_levels(release, segments, kept.index(place), kind, self.n_bins)
             of_date = len(found) > 1
             dates += [labels[place]] * of_date
             parts = names_of_parts(labels[place]) if of_date else (labels[place],)
             levels += zip(parts, found, strict=True)
         release.meter.finish()
         self.levels_, self.date_columns_ = tuple(levels), tuple(dates)
-        self.plan_, self.privacy_ = plan, stated
+        return Receipt(quote)
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         check_delta(self.delta, facts.n, public=False)
         named = zip(facts.columns, self._kinds(list(facts.columns)), strict=True)
-        kept = [(name, kind) for name, kind in named if kind != "drop"]
+        kept = [(name, kind) for name, kind in named if kind not in ("drop", _PUBLIC)]
         plan = table_plan(kept, self.epsilon, self.delta)
-        stated = self._guarantee(plan, noise)
+        stated = self._guarantee(plan, noise, facts.unit)
         name, crowd = type(self).__name__, float(facts.n)
         return Quote(name, facts, stated, plan, charge=stated or NOISELESS, crowd=crowd)
 
@@ -210,41 +230,60 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
 
     def _kinds(self, names: list[Hashable]) -> list[str | None]:
         """Declared kind of each column; None where it has to be learned."""
-        declared = dict(self.columns or {})
-        wrong = {name: kind for name, kind in declared.items() if kind not in KINDS}
+        given = dict(self.columns or {})
+        wrong = {n: k for n, k in given.items() if not isinstance(k, tuple | list) | (k in KINDS)}
         if wrong:
-            raise ValueError(f"'columns' must map columns to one of {KINDS}; got {wrong!r}.")
+            raise ValueError(
+                f"'columns' must map columns to one of {KINDS}, to a tuple (low, high) or to a "
+                f"list of categories; got {wrong!r}."
+            )
+        declared = {n: k if isinstance(k, str) else _PUBLIC for n, k in given.items()}
+        for name, kind in declared.items():
+            if kind == _PUBLIC:
+                self._public_levels(name)
         positions_of(declared, names, "columns")
         positions_of(self.id_columns, names, "id_columns")
         declared |= dict.fromkeys(self.id_columns, "drop")
         alike = [n for n in names if n not in declared and looks_like_an_identifier(n)]
         if alike:
             raise ValueError(
-                f"Columns {alike!r} have names of identifiers, from which a model learns nothing "
-                "but who is who. List them in id_columns, which drops them, or say in columns "
-                "what they hold."
+                f"Columns {alike!r} have names of identifiers, which only name people. List them "
+                "in id_columns, which drops them, or declare their kind in columns."
             )
         texts = [str(name) for name in names]
         if len(set(texts)) < len(texts):
             raise ValueError("'X' has several columns of one name; rename them.")
-        kinds = [declared.get(name) for name in names]
-        if all(kind == "drop" for kind in kinds):
-            raise ValueError("Every column is dropped; keep at least one.")
+        kinds = [None if declared.get(n) == "any" else declared.get(n) for n in names]
+        if all(kind in ("drop", _PUBLIC) for kind in kinds):
+            raise ValueError(
+                "Every column is dropped or public, and nothing is left to learn: keep at least "
+                "one, or take PublicBinner."
+            )
         return kinds
 
-    def _guarantee(self, plan: Plan, noise: NoiseSource) -> PrivacyGuarantee | None:
+    def _public_levels(self, name: Hashable) -> Levels:
+        declared: Any = (self.columns or {})[name]
+        if isinstance(declared, list):
+            refuse_categories({name: declared})
+            cells = read_cells(pd.Series(declared, dtype=object))
+            texts, distinct = cells.as_texts()
+            return Categories(tuple(distinct[text] for text in texts))
+        low, high = interval(declared, f"columns[{name!r}]", largest=1e300)
+        return public_intervals(low, high, self.n_bins)
+
+    def _guarantee(self, plan: Plan, noise: NoiseSource, unit: str) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known(), adjacency="add-remove", protects=self._unit)
+            return PrivacyGuarantee.void(seed_known(), adjacency="add-remove", protects=unit)
         return guarantee(
             plan,
-            protects=self._unit,
+            protects=unit,
             budget=self.epsilon,
             assumptions=(
                 COLUMNS,
-                noise_text(noise, exact=True),
-                *one_row_each(persons=self._unit == "person"),
+                noise_text(noise),
+                *one_row_each(persons=unit == "person"),
                 COUNTED_CELLS,
                 CELLS,
             ),

@@ -21,7 +21,7 @@ from skfairdp.privacy.sizes import Sizes
 Floats = NDArray[np.float64]
 
 # A grid for any number. Cells are octaves: a sign and a binary exponent from -126 to 127. Zero has
-# a cell of its own, from 0 to 2**-126; the cells at both ends hold all that is larger than 2**128
+# its own cell, from 0 to 2**-126; the cells at both ends hold all that is larger than 2**128
 # in size. What has rows is divided into eighths, and these into up to 64 parts, so that a year (all
 # of them are in one octave) and a sum of money (over ten octaves) both get useful bins.
 SMALLEST = 2.0**-126

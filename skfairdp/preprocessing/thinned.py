@@ -8,8 +8,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from skfairdp.figures import as_given
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.inclusion_probabilities import SamplingRates
+from skfairdp.receipts import RowFacts
+from skfairdp.receipts.quoting import priced
 
 # Declared to an estimator where its message must not depend on the private number of rows.
 _PUBLIC_SIZE = 10_000
@@ -34,7 +39,7 @@ def refuse_unfit(estimator: Any) -> None:
         )
     if known.get("ledger") is not None:
         raise ValueError(
-            "'estimator' has a ledger of its own, which would not hear of the table; set 'ledger' "
+            "'estimator' has its own ledger, which would not hear of the table; set 'ledger' "
             "on PrivateThinningClassifier, which charges table and training together."
         )
     here = {"classes": "classes", "groups": "groups", "group_sizes": "groups"}
@@ -47,33 +52,34 @@ def refuse_unfit(estimator: Any) -> None:
             )
 
 
-def refuse_other_promises(fitted_on: Callable[[int], tuple[Any, Any, Any, Any]], n: int) -> None:
-    """Refuse, by made-up rows, an estimator that won't train or promises otherwise.
+def refuse_other_promises(
+    told: Callable[[int], tuple[Any, RowFacts]], row_shape: tuple[int, ...], n: int
+) -> None:
+    """Refuse an estimator that won't train on thinned rows, or promises otherwise.
 
-    `fitted_on`: estimator, rows, labels and groups where so many records are declared. `n`: number
-    of private rows, which no message may show: an estimator that refuses it is asked again with a
-    public number, and its message is about that.
+    `told`: makes the estimator, and facts about its rows, for a declared number of records. `n`:
+    number of private rows, which no message may show: an estimator that refuses it is asked again
+    with a public number, and its message is about that.
     """
-    inner, *rows = fitted_on(n)
     stated, refused, said = None, False, ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit will say it
         try:
-            stated = inner._quote(*rows)
+            stated = _promise_of(*told(n), row_shape)
         except ValueError:
             refused = True
         if refused:
-            inner, *rows = fitted_on(_PUBLIC_SIZE)
             try:
-                inner._quote(*rows)
+                _promise_of(*told(_PUBLIC_SIZE), row_shape)
             except ValueError as error:
                 said = str(error)
+    name = type(told(_PUBLIC_SIZE)[0]).__name__
     if refused:  # out here, so that the chain of exceptions does not show the first message
         raise ValueError(
-            f"'estimator' cannot be trained on {_PUBLIC_SIZE:,} made-up rows either (the number of "
+            f"'estimator' cannot be trained on {_PUBLIC_SIZE:,} rows either (the number of "
             f"yours is private): {said}"
             if said
-            else f"'estimator' ({type(inner).__name__}) cannot be trained on this number of rows, "
+            else f"'estimator' ({name}) cannot be trained on this number of rows, "
             f"which is private; on {_PUBLIC_SIZE:,} rows it can. Look at its batch_size, "
             "max_epochs and delta, and try it alone with a declared dataset_size near your number "
             "of rows."
@@ -82,10 +88,16 @@ def refuse_other_promises(fitted_on: Callable[[int], tuple[Any, Any, Any, Any]],
         return
     if (stated.adjacency, stated.protects) != ("add-remove", "record"):
         raise ValueError(
-            f"'estimator' ({type(inner).__name__}) protects {stated.protects} under "
+            f"'estimator' ({name}) protects {stated.protects} under "
             f"{stated.adjacency}; thinning needs one that protects a record that is added or "
             "removed, with declared sizes."
         )
+
+
+def _promise_of(inner: Any, facts: RowFacts, row_shape: tuple[int, ...]) -> PrivacyGuarantee | None:
+    quote = priced(inner, facts)
+    inner._try_out(quote, row_shape, np.arange(facts.n_classes))
+    return quote.privacy
 
 
 def inner_settings(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from skfairdp import assumptions
-from skfairdp.base import PrivateClassifier
+from skfairdp.base import Planned, PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.expected_checks import FRESH_FITS, expecting
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
@@ -29,17 +30,18 @@ from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_tabl
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.receipts.quoting import priced
+from skfairdp.records import Given
 from skfairdp.rows import check_rows
 
 
-class PrivateThinningClassifier(PrivateClassifier):
+class PrivateThinningClassifier(Planned, PrivateClassifier):
     """Train a private classifier on rows thinned to equal label rates.
 
     Buys a noisy (group x label) table, makes keep-probabilities from it, keeps every
-    record by a draw of its own, and fits a clone of `estimator` on what is left. The
+    record by its own draw, and fits a clone of `estimator` on what is left. The
     `epsilon` of `estimator` is that of table and training together: the clone trains with
     what ``epsilon_histogram`` leaves of it.
 
@@ -103,39 +105,44 @@ class PrivateThinningClassifier(PrivateClassifier):
         "minimum_rate": (Number(0.0, 1.0),),
     }
     _takes_persons = True
+    _views: ClassVar[tuple[str, ...]] = ("groups_", "plan_", "privacy_")
 
     estimator_: Any = field(init=False)
-    plan_: Plan = field(init=False)
     rates_: SamplingRates = field(init=False)
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         check_parameters(self, self._parameters)
         self._check_settings()
         X, y = check_rows(
-            self, X, y, allow_nd=self._takes_images, labels_declared=self.classes is not None
+            self,
+            given.X,
+            given.y,
+            allow_nd=self._takes_images,
+            labels_declared=self.classes is not None,
         )
         classes, labels = encode_labels(y, self.classes, multiclass=self.estimator._multiclass)
-        groups = self._encode_groups(sensitive_features, len(X))
-        grouped, noise = sensitive_features is not None, self._randomness()[1]
-        if (persons := self._persons(len(X))) is not None:
+        groups = self._encode_groups(given.sensitive_features, len(X))
+        grouped, noise = given.sensitive_features is not None, self._randomness()[1]
+        if (persons := given.persons(len(X))) is not None:
             groups_of_records(groups, persons)  # refuses a person in two
             drawn = persons.one_row_each(noise.sampling.integers)
             X, labels = X[drawn], labels[drawn]
             groups = dataclasses.replace(groups, codes=groups.codes[drawn])
         shape = (len(groups.labels), len(classes))
         # What the estimator would refuse of any table, it refuses now: of one with even cells.
-        none = np.zeros(len(X), dtype=bool)
 
         def even(n: int) -> SamplingRates:
             cells = np.full(shape, max(1, n // (shape[0] * shape[1])))
             return SamplingRates.equal_label_rates(cells, groups.labels, classes.tolist())
 
         check_delta(self.estimator.delta, even(len(X)).total, public=False)
+        shape_of_row = tuple(X.shape[1:])
         refuse_other_promises(
-            lambda n: self._told(even(n), X, labels, groups, none, grouped=grouped), len(X)
+            lambda n: self._told(even(n), shape_of_row, grouped=grouped), shape_of_row, len(X)
         )
-        facts = RowFacts(len(X), groups if grouped else None, unit=self._unit)
-        self._charge(self._priced(facts, noise).charge)
+        facts = RowFacts(len(X), groups if grouped else None, unit=given.unit)
+        quote = self._priced(facts, noise)
+        charge(quote.charge)
         table = release_table(groups.codes, labels, shape, self.epsilon_histogram, noise)
         rates = SamplingRates.equal_label_rates(
             table,
@@ -147,44 +154,54 @@ class PrivateThinningClassifier(PrivateClassifier):
         )
         check_delta(self.estimator.delta, rates.total)
         kept = rates.keep(groups.codes, labels, noise.sampling.random(len(X)))
-        inner, rows, targets, names = self._told(rates, X, labels, groups, kept, grouped=grouped)
+        inner, facts = self._told(rates, shape_of_row, grouped=grouped)
+        # Two rows without a label contribute nothing: no clone can fail because it has no rows.
+        rows = np.concatenate([X[kept], np.zeros_like(X, shape=(2, *X.shape[1:]))])
+        targets = np.append(labels[kept], [-1, -1])
+        names = None
+        if facts.groups is not None:
+            names = np.empty(len(groups.labels), dtype=object)
+            names[:] = groups.labels
+            names = names[np.append(groups.codes[kept], [0, 0])]
         with warnings.catch_warnings():
             # Said above already, with the number of all records.
             warnings.filterwarnings("ignore", message="'delta' = ", category=PrivacyWarning)
             inner.fit(rows, targets, sensitive_features=names)
         self.rates_ = rates
         self.classes_ = classes
-        self.groups_ = groups.labels if grouped else None
-        self.plan_ = dataclasses.replace(
+        plan = dataclasses.replace(
             inner.plan_, prior_epsilon=inner.plan_.prior_epsilon + float(self.epsilon_histogram)
         )
-        self.privacy_ = self._guarantee(inner, noise, grouped=grouped)
+        stated = self._guarantee(inner, plan, noise, given.unit, grouped=grouped)
         # The clone states what its rows have spent, also when it is taken out of here.
-        inner._state(self.privacy_)
+        inner._state(stated)
         self.estimator_ = inner
+        sizes = dataclasses.replace(inner.receipt_.stated.sizes, prior_epsilon=plan.prior_epsilon)
+        quote = dataclasses.replace(quote, privacy=stated, plan=plan, sizes=sizes)
+        return Receipt(quote, groups.labels if grouped else None)
 
     def _guarantee(
-        self, inner: Any, noise: NoiseSource, *, grouped: bool
+        self, inner: Any, plan: Plan, noise: NoiseSource, unit: str, *, grouped: bool
     ) -> PrivacyGuarantee | None:
         stated: PrivacyGuarantee | None = inner.privacy_
         if stated is None:
             return None
         if noise.reproducible:
             seed = assumptions.seed_known("table and thinning", "subtract the noise")
-            return PrivacyGuarantee.void(seed, protects=self._unit)
+            return PrivacyGuarantee.void(seed, protects=unit)
         if stated.is_void:
-            return dataclasses.replace(stated, protects=self._unit)
+            return dataclasses.replace(stated, protects=unit)
         price, budget = float(self.epsilon_histogram), self.estimator.epsilon
         groups = self.groups is not None if grouped else None
         # The thinning declared these to the inner estimator; nobody declared them to the thinning.
         others = [text for text in stated.assumptions if text not in assumptions.CLOSED_SETS]
-        if self._unit == "person":  # the estimator saw one row of each
+        if unit == "person":  # the estimator saw one row of each
             alone, of_persons = assumptions.through_noise(), assumptions.through_noise(persons=True)
             others = [of_persons if text == alone else text for text in others]
             others.insert(0, assumptions.DRAWN_ROW)
         return guarantee(
-            self.plan_,
-            protects=self._unit,
+            plan,
+            protects=unit,
             budget=None if budget is None else float(budget),
             assumptions=(
                 *assumptions.closed_sets(labels=self.classes is not None, groups=groups),
@@ -196,7 +213,7 @@ class PrivateThinningClassifier(PrivateClassifier):
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         repeats = noise.reproducible or getattr(self.estimator, "reproducible_noise", False)
         epsilon, delta = self.estimator.epsilon, self.estimator.delta
-        stated = budget_guarantee(epsilon, delta, reproducible=repeats, protects=self._unit)
+        stated = budget_guarantee(epsilon, delta, reproducible=repeats, protects=facts.unit)
         return Quote(
             type(self).__name__,
             facts,
@@ -212,12 +229,8 @@ class PrivateThinningClassifier(PrivateClassifier):
         names = list(self.classes) if self.classes is not None else list(range(facts.n_classes))
         even = np.array([[max(1, n // len(names))] * len(names) for n in counts])
         rates = SamplingRates.equal_label_rates(even, labels, names)
-        inner, grouped = clone(self.estimator), facts.groups is not None
         price = float(self.epsilon_histogram)
-        inner.set_params(**inner_settings(inner, rates, price, grouped=grouped))
-        takes = grouped and (hasattr(inner, "group_sizes") or hasattr(inner, "groups"))
-        alone = dataclasses.replace(facts, unit="record")
-        quote = priced(inner, alone if takes else dataclasses.replace(alone, groups=None))
+        quote = priced(*self._told(rates, (facts.n_features,), grouped=facts.groups is not None))
         if quote.plan is None:
             return quote.expected_plan
         return dataclasses.replace(quote.plan, prior_epsilon=quote.plan.prior_epsilon + price)
@@ -238,29 +251,24 @@ class PrivateThinningClassifier(PrivateClassifier):
         return groups_of_training(sensitive_features, n, self.groups)
 
     def _told(
-        self,
-        rates: SamplingRates,
-        X: np.ndarray,
-        labels: np.ndarray,
-        groups: Groups,
-        kept: np.ndarray,
-        *,
-        grouped: bool,
-    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
-        """A clone that knows sizes and labels, and the rows, labels and groups to fit it on."""
-        inner = clone(self.estimator)
-        inner.set_params(
-            **inner_settings(inner, rates, float(self.epsilon_histogram), grouped=grouped)
+        self, rates: SamplingRates, row_shape: tuple[int | None, ...], *, grouped: bool
+    ) -> tuple[Any, RowFacts]:
+        """A clone that knows sizes and labels, and the facts about its rows that are public."""
+        inner, groups = clone(self.estimator), None
+        price = float(self.epsilon_histogram)
+        inner.set_params(**inner_settings(inner, rates, price, grouped=grouped))
+        # Where they cannot be declared, it would find, and show, those that are left.
+        if grouped and (hasattr(inner, "group_sizes") or hasattr(inner, "groups")):
+            totals = np.array([*rates.group_sizes.values()], dtype=np.int64)
+            groups = Groups(rates.groups, np.zeros(0, dtype=np.int64), totals=totals)
+        n_features = None if None in row_shape else math.prod(map(int, row_shape))  # type: ignore[arg-type]
+        facts = RowFacts(
+            max(2, sum(rates.group_sizes.values())),
+            groups,
+            n_features,
+            n_classes=len(rates.classes),
         )
-        # Two rows without a label contribute nothing: no clone can fail because it has no rows.
-        rows = np.concatenate([X[kept], np.zeros_like(X, shape=(2, *X.shape[1:]))])
-        targets = np.append(labels[kept], [-1, -1])
-        if not (grouped and (hasattr(inner, "group_sizes") or hasattr(inner, "groups"))):
-            # Where they cannot be declared, it would find, and show, those that are left.
-            return inner, rows, targets, None
-        names = np.empty(len(groups.labels), dtype=object)
-        names[:] = groups.labels
-        return inner, rows, targets, names[np.append(groups.codes[kept], [0, 0])]
+        return inner, facts
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         X = self._features(X)

@@ -1,16 +1,16 @@
-"""The privacy half of a certificate: one statement, its relation and its conditions."""
+"""Privacy guarantee: one statement with its neighbouring relation and its assumptions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from dp_accounting import dp_event as events
 
-from skfairdp.parameters import CHANCE, NOT_NEGATIVE, check_arguments
+from skfairdp.parameters import CHANCE, NOT_NEGATIVE, check_values
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.serialization import (
     event_from_dict,
@@ -148,6 +148,21 @@ class PrivacyGuarantee:
         """True when nothing is promised."""
         return math.isinf(self.epsilon)
 
+    def assuming(self, *more: str) -> PrivacyGuarantee:
+        """Add assumptions to those of a promise; one that is void rests on none.
+
+        Parameters
+        ----------
+        *more : str
+            Sentences.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            This one where nothing is promised.
+        """
+        return self if self.is_void else replace(self, assumptions=(*self.assumptions, *more))
+
     def satisfies(
         self,
         epsilon: float,
@@ -247,6 +262,6 @@ class PrivacyGuarantee:
 
 
 def _check(epsilon: float, delta: float, adjacency: str, protects: str) -> None:
-    check_arguments(locals(), epsilon=NOT_NEGATIVE, delta=CHANCE)
+    check_values(epsilon=(epsilon, NOT_NEGATIVE), delta=(delta, CHANCE))
     check_name("adjacency", adjacency, ADJACENCIES)
     check_name("protects", protects, PROTECTS)

@@ -22,7 +22,7 @@ class SamplingRates:
     """The probability of each (group, label) cell that one of its records is used.
 
     Made from public or released counts alone, so it costs no privacy. Every record is
-    used or not by a draw of its own: adding or removing one changes nothing about the others.
+    used or not by its own draw: adding or removing one changes nothing about the others.
 
     Examples
     --------

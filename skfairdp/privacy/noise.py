@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from skfairdp.assumptions import ATTACKER, FLOAT_NOISE, GRID_NOISE, NOISE
-from skfairdp.privacy.mechanisms.geometric import geometric, units_of
+from skfairdp.assumptions import ATTACKER, FLOAT_NOISE, GRID_NOISE, LAPLACE_GRID, NOISE
+from skfairdp.privacy.mechanisms.geometric import RESOLUTION, geometric, units_of
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS, rounded_gaussian
 from skfairdp.privacy.streams import GENERATOR, Stream, secret_stream, seeded_streams
 
@@ -82,7 +82,7 @@ class NoiseSource:
 
     @property
     def masks(self) -> Stream:
-        """Generator for what a module draws while it trains, such as dropout masks."""
+        """Generator for a module's draws in training, such as dropout masks."""
         return self._masks
 
     def key(self) -> bytes:
@@ -136,6 +136,28 @@ class NoiseSource:
         out *= std
         return out
 
+    def noisy(self, sums: np.ndarray, std: float, *, exact: bool = True) -> np.ndarray:
+        """Add Gaussian noise to sums.
+
+        Parameters
+        ----------
+        sums : ndarray of float64
+            What the noise is added to.
+        std : float
+            Standard deviation of the noise; 0 adds none.
+        exact : bool, default=True
+            Add it as `on_grid` does. False draws it as `gaussian` does: which numbers can come out
+            then depends on the sums.
+
+        Returns
+        -------
+        ndarray of float64
+            Of the shape of the sums; a new array.
+        """
+        if std == 0.0:
+            return sums.copy()
+        return self.on_grid(sums, std) if exact else self.gaussian(sums.shape, std) + sums
+
     def on_grid(self, sums: np.ndarray, std: float) -> np.ndarray:
         """Add Gaussian noise in whole numbers of a grid, exact given uniform bits.
 
@@ -159,14 +181,50 @@ class NoiseSource:
         ValueError
             If `std` is too small or not finite.
         """
-        if not 2.0**-900 <= std < math.inf:
-            raise ValueError(f"std={std!r} is not allowed for exact noise: give at least 2**-900")
-        step = std * 2.0**-SCALE_BITS  # exactly: a power of two
-        units = np.ascontiguousarray(sums / step)
-        np.rint(units, out=units)
-        np.clip(units, -(2.0**52), 2.0**52, out=units)
+        step = grid_step(std)
+        units = whole_steps(sums, step)
         # Whole numbers below 2**53 in float64: their sum is exact.
+        self.add_whole(units)
+        units *= step
+        return units
+
+    def add_whole(self, units: np.ndarray) -> None:
+        """Add whole numbers of a Gaussian of standard deviation 2**38, in place.
+
+        Parameters
+        ----------
+        units : ndarray of float64
+            Whole numbers, up to ``2**52`` in size: steps of `grid_step`.
+        """
         rounded_gaussian().add_to(units.reshape(-1), self._noise.bit_generator.random_raw)
+
+    def laplace_on_grid(self, sums: np.ndarray, scale: float) -> np.ndarray:
+        """Add Laplace noise in whole numbers of a grid, exact given uniform bits.
+
+        Parameters
+        ----------
+        sums : ndarray of float64
+            What the noise is added to. Rounded to a grid of ``2**-32 * scale``, by at most one
+            step, and cut at ``2**52`` steps.
+        scale : float
+            Scale of the noise; 0 adds none, else at least ``2**-900``.
+
+        Returns
+        -------
+        ndarray of float64
+            The rounded sums and independent draws k of steps with probability proportional to
+            ``exp(-abs(k) / 2**32)``, as of `discrete_laplace`.
+
+        Raises
+        ------
+        ValueError
+            If `scale` is too small or not finite.
+        """
+        if scale == 0.0:
+            return sums.copy()
+        step = grid_step(scale, 32)
+        units = whole_steps(sums, step)
+        units += self.discrete_laplace(1.0 / RESOLUTION, sums.shape)
         units *= step
         return units
 
@@ -186,32 +244,6 @@ class NoiseSource:
             Independent draws from ``0 .. high-1``, without modulo bias.
         """
         return self._noise.integers(high, size=size, dtype=np.int64)
-
-    def laplace(self, size: int | tuple[int, ...], scale: float) -> np.ndarray:
-        """Draw Laplace noise for sums of real vectors.
-
-        Parameters
-        ----------
-        size : int or tuple of int
-            Shape of the result.
-        scale : float
-            Scale b of the density ``exp(-abs(z) / b) / (2 b)``, >= 0.
-
-        Returns
-        -------
-        ndarray of float64
-            Independent draws with mean 0. They are floating-point numbers: which of them
-            can occur depends on what they are added to, so the promise for real-valued
-            noise is not a pure one for these. Counts take `discrete_laplace`.
-
-        Raises
-        ------
-        ValueError
-            If `scale` is negative or not finite.
-        """
-        if not 0.0 <= scale < math.inf:
-            raise ValueError(f"scale={scale!r} is not allowed: give a finite number >= 0")
-        return self._noise.laplace(0.0, scale, size)
 
     def discrete_laplace(self, epsilon: float, size: int | tuple[int, ...]) -> np.ndarray:
         """Draw integers k with probability proportional to ``exp(-epsilon * abs(k))``.
@@ -263,12 +295,30 @@ class NoiseSource:
         )
 
 
+def grid_step(std: float, bits: int = SCALE_BITS) -> float:
+    """Step of the grid of noise of a standard deviation, or scale: ``2**-bits`` of it."""
+    if not 2.0**-900 <= std < math.inf:
+        raise ValueError(f"std={std!r} is not allowed for exact noise: give at least 2**-900")
+    return std * 2.0**-bits  # exactly: a power of two
+
+
+def whole_steps(sums: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+    """Round sums to whole numbers of steps, cut at 2**52 of them; a new array."""
+    units = np.ascontiguousarray(sums / step)
+    np.rint(units, out=units)
+    return np.clip(units, -(2.0**52), 2.0**52, out=units)
+
+
 def noise_floor(epsilon: float) -> int:
     """Level, at least 1, that the noise of a count exceeds with a probability of at most 1e-3."""
     return max(1, math.ceil(math.log(1e3) / epsilon))
 
 
-def noise_text(noise: NoiseSource, *, exact: bool = False) -> str:
-    """Say where noise is from; `exact`: whether it was added by `NoiseSource.on_grid`."""
-    how = GRID_NOISE.format(bits=SCALE_BITS) if exact else FLOAT_NOISE
+def noise_text(noise: NoiseSource, *, exact: bool = True, laplace: bool = False) -> str:
+    """Say where noise is from.
+
+    `exact`: whether it was added on a grid. `laplace`: by `NoiseSource.laplace_on_grid`.
+    """
+    grid = LAPLACE_GRID if laplace else GRID_NOISE.format(bits=SCALE_BITS)
+    how = grid if exact else FLOAT_NOISE
     return NOISE.format(name=noise.name, attacker=ATTACKER, how=how)

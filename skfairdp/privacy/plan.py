@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from skfairdp.documentation import completed_by
 from skfairdp.parameters import CHANCE, COUNT, POSITIVE, PRICE, Number
-from skfairdp.privacy.relations import ADJACENCIES, check_name
+from skfairdp.privacy.relations import ADJACENCIES, NEIGHBOURS, check_name
 
-# With exact noise a step may release so many numbers, and a multiplier is at least this.
+# Limits with exact noise: numbers that a step releases, and the smallest noise multiplier.
 MOST_NUMBERS, LEAST_MULTIPLIER = 2**24, 0.25
 # Each number is rounded to a grid of 2**-38 of its noise, by at most one step: see
 # `skfairdp.privacy.noise.NoiseSource.on_grid`. Two data sets may be rounded apart, so that the
-# sum moves by so many more standard deviations of its noise.
+# sum moves by this many more standard deviations of its noise.
 GRID_MARGIN = 2.0 * MOST_NUMBERS**0.5 * 2.0**-38
 # Probability that the noise of any number of a step is beyond the 16 standard deviations that
 # are ever drawn, less the 4 by which a record shifts it at most: 2**25 tails beyond 12.
@@ -46,8 +46,9 @@ class Block:
     weights : tuple of float
         Weight of each cell's sum; one per cell of the segment, >= 0.
     noise_std : float
-        Standard deviation of the Gaussian noise on every coordinate, in the
-        units of the weighted sum. 0 means no noise (``epsilon=inf``).
+        Standard deviation of the Gaussian noise on every coordinate of the weighted sum of
+        all cells, in its units. 0 means no noise (``epsilon=inf``). A release that reveals
+        every cell's own sum reads it as `cell_noise_std`.
     charged_multipliers : tuple of float or None
         Noise multiplier to charge for each cell. None charges what the sum as a
         whole provides, ``noise_std / (weights[k] * max_norm)``. A mechanism that
@@ -75,6 +76,16 @@ class Block:
                     f"got {stated!r} for noise_std={self.noise_std!r} and a sensitivity of "
                     f"{weight * self.max_norm!r}."
                 )
+
+    @property
+    def cell_noise_std(self) -> float:
+        """Standard deviation of the noise on every coordinate of each cell's own weighted sum.
+
+        For releases that reveal every cell (``gradient(cell_weights=...)``,
+        ``gaussian(each_cell=True)``). The same figure as `noise_std`: a record is in one cell,
+        and is charged for the noise of that cell's sum.
+        """
+        return self.noise_std
 
     def multiplier(self, cell: int) -> float:
         """Noise standard deviation over the L2 sensitivity to a record of one cell.
@@ -202,15 +213,18 @@ class LaplaceSum:
     scale : float
         Scale b of the noise, in the units of the weighted sum: its density is
         ``exp(-abs(z) / b) / (2 b)``. 0 means no noise (``epsilon=inf``).
+    numbers : int, default=2**18
+        How many coordinates the sum of a cell has, at most: exact noise rounds each to a grid.
     """
 
     name: str
     max_norm: float
     weights: tuple[float, ...]
     scale: float
+    numbers: int = 2**18
 
     def __post_init__(self) -> None:
-        _check(self, max_norm=POSITIVE, weights=[_NUMBER], scale=_NUMBER)
+        _check(self, max_norm=POSITIVE, weights=[_NUMBER], scale=_NUMBER, numbers=_COUNT)
 
     @completed_by(Block.multiplier)
     def epsilon(self, cell: int) -> float:
@@ -242,7 +256,7 @@ class Plan:
     segments : tuple of Segment
         The training steps, in order.
     counts : tuple of CountRelease, default=()
-        Noisy count tables bought beside the steps.
+        Noisy count tables bought in addition to the steps.
     adjacency : str
         What distinguishes neighbouring data sets, a key of ``ADJACENCIES``: "add-remove"
         when sizes were declared, "zero-out" when they were taken from the rows.
@@ -253,7 +267,7 @@ class Plan:
         as noisy group sizes. It is added by basic composition, which holds whatever
         plan the answer led to.
     sums : tuple of LaplaceSum
-        Sums over all rows that are released with Laplace noise, beside the steps.
+        Sums over all rows that are released with Laplace noise, in addition to the steps.
     exact_noise : bool, default=False
         Whether the sums of the steps are rounded to a grid and their noise is drawn in whole
         numbers, exactly. The rounding, and the tails that are never drawn, are charged.
@@ -298,8 +312,31 @@ class Plan:
         if not self.exact_noise or math.isinf(multiplier):
             return multiplier
         # Of n blocks, the inverse multipliers add up to at most sqrt(n) times their norm.
-        lowered = multiplier * math.sqrt(len(segment.blocks)) * GRID_MARGIN
+        moved = math.sqrt(len(segment.blocks)) * GRID_MARGIN
+        if NEIGHBOURS[self.adjacency].two_cells:  # whose sums may be rounded as one
+            moved *= math.sqrt(2.0)
+        lowered = multiplier * moved
         return float(multiplier / (1.0 + lowered))
+
+    def charged_epsilon(self, released: LaplaceSum, cell: int) -> float:
+        """Pure epsilon that a sum is charged with for a record of a cell.
+
+        Parameters
+        ----------
+        released : LaplaceSum
+            One of the plan's.
+        cell : int
+            Position of the cell in `cells`.
+
+        Returns
+        -------
+        float
+            The sum's, raised for the rounding to a grid where noise is exact: two data sets may
+            be rounded apart by up to two steps in each number.
+        """
+        epsilon = released.epsilon(cell)
+        rounding = 2.0 * released.numbers * 2.0**-32 if self.exact_noise else 0.0
+        return epsilon + rounding if 0.0 < epsilon < math.inf else epsilon
 
     def check_exact_noise(self, n_parameters: int) -> None:
         """Refuse a net, or noise, for which the margins of exact noise are not proved.
@@ -326,11 +363,13 @@ class Plan:
                 "exact_noise=False."
             )
         blocks = [block for segment in self.segments for block in segment.blocks]
-        least = min(block.multiplier(cell) for block in blocks for cell in range(len(self.cells)))
+        of_cells = (block.multiplier(cell) for block in blocks for cell in range(len(self.cells)))
+        least = min(of_cells, default=math.inf)
         if least < LEAST_MULTIPLIER:
             raise ValueError(
-                f"exact_noise=True is proved for noise multipliers from {LEAST_MULTIPLIER}; got "
-                f"{least!r}. Use more noise (a smaller 'epsilon'), or exact_noise=False."
+                f"Exact noise is proved for noise multipliers from {LEAST_MULTIPLIER}; got "
+                f"{least!r}. Use more noise (a smaller 'epsilon'), or exact_noise=False where the "
+                "estimator has it."
             )
 
     @completed_by(charged_multiplier)

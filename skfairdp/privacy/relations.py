@@ -47,7 +47,7 @@ class Protected:
     # For the sentence of a certificate, before "with ε = ..."; {records}: those that are meant
     clause: str
     whole_record: bool = False  # All of it: counts of held-out records are then counted in
-    told_by: str = "the model"  # What shows so little about whom the guarantee protects
+    told_by: str = "the model"  # The release that reveals little about the protected people
     subject: str = "the training records"  # Whose privacy it is, for headings
     unit: str = "record"  # What neighbouring data sets differ in
     not_claimed: tuple[str, ...]  # What a reader might think is protected, and is not
@@ -191,7 +191,7 @@ def accounted(adjacency: str) -> NeighboringRelation | None:
 
 
 def protected_text(protects: str, adjacency: str) -> str:
-    """Say what is protected, and what of it neighbours share and so give away."""
+    """Name the protected part of a record, without parts that neighbours share."""
     record = PROTECTED[protects]
     if not record.whole_record or not NEIGHBOURS[adjacency].shows_group:
         return record.words
@@ -199,7 +199,7 @@ def protected_text(protects: str, adjacency: str) -> str:
 
 
 def neighbours_text(protects: str, adjacency: str) -> str:
-    """Say what neighbouring data sets differ in."""
+    """Describe the difference between neighbouring data sets."""
     words, unit = NEIGHBOURS[adjacency].words, PROTECTED[protects].unit
     if unit == "record":
         return words

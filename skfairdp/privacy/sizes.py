@@ -88,7 +88,7 @@ class Sizes:
         delta: float,
         exact_noise: bool = False,
     ) -> Plan:
-        """Plan releases about these records, with what buying the counts cost."""
+        """Plan releases about these records, with the price of bought counts."""
         return Plan(
             cells=self.cells,
             segments=segments,
@@ -125,7 +125,7 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         limit = f"1/(10 n) = {significant_down(0.1 / n, 3)}" if public else "1/(10 n) for n records"
         warn_user(
             f"'delta' = {as_given(delta)} is above {limit}: with that probability the "
-            "promise of epsilon may fail. Set a smaller one.",
+            "guarantee may fail. Set a smaller one.",
             PrivacyWarning,
         )
 

@@ -1,9 +1,20 @@
-"""Prices of fits before they run: quotes, and the facts they are made from."""
+"""Prices of fits before they run, charges while they run, and receipts of what they left."""
 
+from .charge import Charge
 from .facts import RowFacts
 from .quoted import PlannedRelease, Quote
 from .quoting import quote
+from .receipt import Receipt
 from .room import LedgerRoom
 from .verdict import Verdict
 
-__all__ = ["LedgerRoom", "PlannedRelease", "Quote", "RowFacts", "Verdict", "quote"]
+__all__ = [
+    "Charge",
+    "LedgerRoom",
+    "PlannedRelease",
+    "Quote",
+    "Receipt",
+    "RowFacts",
+    "Verdict",
+    "quote",
+]

@@ -49,7 +49,7 @@ class RowFacts:
     n_classes: int = 2
 
     def __post_init__(self) -> None:
-        """Keep the counts of the groups, and nothing about who is in which."""
+        """Keep the counts of the groups, and nothing about their members."""
         if self.groups is not None:
             nobody = np.zeros(0, dtype=np.int64)
             kept = Groups(self.groups.labels, nobody, totals=self.groups.counts)

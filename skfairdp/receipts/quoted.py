@@ -61,8 +61,8 @@ class Quote:
     ----------
     estimator : str
         Name of the estimator.
-    facts : RowFacts
-        What was said of the rows.
+    facts : RowFacts or None
+        What was said of the rows; None in the receipt of a fit, which keeps no private number.
     privacy : PrivacyGuarantee or None
         What the fit will promise; None without noise. Where sizes are bought, the budget.
     plan : Plan or None
@@ -83,13 +83,13 @@ class Quote:
     ledger : LedgerRoom or None
         What the ledger of the estimator has left afterwards; None without a ledger.
     note : str
-        What has to be known beside the figures.
+        Remarks that readers of the figures need.
     sizes : Sizes or None
         Public sizes that the plan was made for.
     """
 
     estimator: str
-    facts: RowFacts
+    facts: RowFacts | None
     privacy: PrivacyGuarantee | None
     plan: Plan | None = None
     noise_multiplier: float | None = None
@@ -119,12 +119,26 @@ class Quote:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Whether noise drowns what the fit could learn; None where no plan says so."""
+        """Sentence about noise that drowns the signal; None without a plan."""
         plan = self.plan or self.expected_plan
         if plan is None:
             inner = [step.verdict for step in self.steps if step.verdict is not None]
             return max(inner, key=lambda one: one.ratio, default=None)
-        return verdict_on(plan, n_features=self.facts.n_features, crowd=self.crowd)
+        n_features = None if self.facts is None else self.facts.n_features
+        return verdict_on(plan, n_features=n_features, crowd=self.crowd)
+
+    def without_rows(self) -> Quote:
+        """Quote that a model may keep: without facts about rows, of which some may be private.
+
+        Returns
+        -------
+        Quote
+            Plan, promise and the public sizes.
+        """
+        if self.facts is None:
+            return self
+        crowd = self.crowd if self.sizes is not None else None
+        return replace(self, facts=None, crowd=crowd, steps=(), ledger=None, note="")
 
     def with_ledger(self, ledger: Any, planned: list[PrivacyGuarantee] | None = None) -> Quote:
         """Add what a ledger would have left; the ledger is read, never written.
@@ -151,11 +165,12 @@ class Quote:
         dict
             Infinity is the text "inf".
         """
-        groups, verdict, room = self.facts.groups, self.verdict, self.ledger
+        facts, verdict, room = self.facts, self.verdict, self.ledger
+        groups = None if facts is None else facts.groups
         return {
             "estimator": self.estimator,
-            "n_records": self.facts.n,
-            "unit": self.facts.unit,
+            "n_records": None if facts is None else facts.n,
+            "unit": None if facts is None else facts.unit,
             "groups": None
             if groups is None
             else [[repr(k), n] for k, n in zip(groups.labels, groups.counts.tolist(), strict=True)],
@@ -187,7 +202,9 @@ class Quote:
         list of str
             Sentences.
         """
-        said = [f"Quote for {self.estimator} on {_records(self.facts)}: no row was looked at."]
+        said = [f"Quote for {self.estimator}, as its fit kept to it."]
+        if self.facts is not None:
+            said = [f"Quote for {self.estimator} on {_records(self.facts)}: no row was looked at."]
         stated = self.privacy
         if stated is None:
             said.append("Trains without noise: nothing is protected.")

@@ -10,14 +10,14 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.step_rules import reasons_of_container
-from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, leaves_of
 from skfairdp.parameters import check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import totals
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.facts import RowFacts, checked_facts
 from skfairdp.receipts.quoted import Quote
+from skfairdp.receipts.step_rules import reasons_of_container
+from skfairdp.receipts.unwrap import charges_privacy, kind_of, learns_from_rows, leaves_of
 
 _MOST_CANDIDATES = 100
 
@@ -99,7 +99,6 @@ def priced(model: Any, facts: RowFacts) -> Quote:
     model._check_has_groups(facts.groups)
     if facts.unit == "person":
         model._check_takes_persons()
-        model._person_ids = ()
     noise = NoiseSource(0 if model.reproducible_noise else None)
     facts = model._facts_of_fit(facts)
     found: Quote = model._priced(facts, noise)
@@ -109,7 +108,7 @@ def priced(model: Any, facts: RowFacts) -> Quote:
 
 
 def inner_quote(outer: Any, inner: Any, facts: RowFacts) -> Quote:
-    """Price what is fitted inside an estimator that adds no cost of its own."""
+    """Price the inner fit of an estimator that adds no cost."""
     if not hasattr(type(inner), "_priced"):
         stated = PrivacyGuarantee.void(
             f"{kind_of(inner)} is not an estimator of skfairdp: nothing bounds what it reveals "
@@ -188,7 +187,7 @@ def _whole_search(search: Any, parts: list[Quote], facts: RowFacts, said: str) -
 
 
 def _composed(stated: list[PrivacyGuarantee], reasons: list[str]) -> PrivacyGuarantee | None:
-    """State what several fits on the same rows promise together."""
+    """State the guarantee of several fits on the same rows together."""
     relations = {(one.adjacency, one.protects) for one in stated if not one.is_void}
     if reasons or len(totals(stated)) > 1:
         several = "Steps protect different things, and their costs have no total."

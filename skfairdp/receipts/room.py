@@ -44,7 +44,7 @@ class LedgerRoom:
 
 
 def room_after(ledger: Any, planned: Sequence[PrivacyGuarantee]) -> LedgerRoom | None:
-    """Read what a ledger would say of releases; nothing is written. None without a ledger."""
+    """Read the rest of a ledger's budget after releases, without writing. None without a ledger."""
     book = as_ledger(ledger)
     if book is None:
         return None

@@ -6,7 +6,7 @@ import math
 
 from skfairdp.documentation import completed_by
 from skfairdp.figures import significant_down
-from skfairdp.parameters import COUNT, NONE, Choice, Number, check_arguments
+from skfairdp.parameters import COUNT, NONE, Choice, Number, check_values
 
 _EPSILON = Number(0.0, finite=False)
 _AMOUNT = Number(0.0)
@@ -53,7 +53,7 @@ def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
     >>> round(downstream_bound(0.5), 4), round(downstream_bound(5.0), 4)
     (0.2449, 0.9866)
     """
-    check_arguments(locals(), epsilon=_EPSILON, n_releases=COUNT)
+    check_values(epsilon=(epsilon, _EPSILON), n_releases=(n_releases, COUNT))
     return min(_up(math.tanh(epsilon * n_releases / 2.0)), 1.0)
 
 
@@ -84,7 +84,7 @@ def information_bound(
     >>> round(information_bound(1.0), 4), round(information_bound(8.0, 4, units="bits"), 4)
     (0.4621, 2.0)
     """
-    check_arguments(locals(), epsilon=_EPSILON, n_outputs=(COUNT, NONE))
+    check_values(epsilon=(epsilon, _EPSILON), n_outputs=(n_outputs, COUNT, NONE))
     bound = epsilon * math.tanh(epsilon / 2.0)
     if n_outputs is not None:
         bound = min(bound, math.log(n_outputs))
@@ -107,7 +107,7 @@ def group_information_bound(epsilon: float, *, units: str = "nats") -> float:
     >>> [round(group_information_bound(epsilon), 4) for epsilon in (0.5, 1.0, 2.0, 5.0)]
     [0.0303, 0.1109, 0.3278, 0.653]
     """
-    check_arguments(locals(), epsilon=_EPSILON)
+    check_values(epsilon=(epsilon, _EPSILON))
     gap = math.tanh(epsilon / 2.0)
     # With p = (1 + gap) / 2: p log 2p + (1 - p) log 2(1 - p), without cancellation near 0.
     bound = (1.0 + gap) / 2.0 * math.log1p(gap)
@@ -147,7 +147,7 @@ def leakage_bound(epsilon: float, conditional_information: float, *, units: str 
     >>> round(leakage_bound(1.0, 0.4), 4)
     0.0621
     """
-    check_arguments(locals(), conditional_information=_AMOUNT)
+    check_values(conditional_information=(conditional_information, _AMOUNT))
     left = information_bound(epsilon) - conditional_information
     if left < 0.0:
         raise ValueError(
@@ -159,7 +159,7 @@ def leakage_bound(epsilon: float, conditional_information: float, *, units: str 
 
 
 def _in_units(nats: float, units: str) -> float:
-    check_arguments(locals(), units=_UNITS)
+    check_values(units=(units, _UNITS))
     return _up(nats if units == "nats" else nats / math.log(2.0))
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from skfairdp.certificate import Certificate
 from skfairdp.certificate.sentence import certainty
-from skfairdp.fairness.derivation import DOWNSTREAM, DOWNSTREAM_LIKE
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import DOWNSTREAM, DOWNSTREAM_LIKE
 from skfairdp.figures import rounded_up
 from skfairdp.inprocessing.fair_path.display import PanelDisplay
 
@@ -38,7 +38,7 @@ class TotalVariationDisplay(PanelDisplay):
     def from_certificate(
         cls, certificate: Certificate, *, notion: str | None = None, ax: Axes | None = None
     ) -> TotalVariationDisplay:
-        """Draw what a certificate of fair codes says.
+        """Draw the bounds of a certificate of fair codes.
 
         Parameters
         ----------

@@ -1,9 +1,9 @@
-"""An encoder whose output is locally private, and fair for predictors that see nothing else."""
+"""Encoder with locally private output, fair for predictors that see nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.utils import Tags
@@ -27,7 +27,8 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
+from skfairdp.records import Given
 from skfairdp.representation.forward import ReleasesThroughNetworks, without_ids
 from skfairdp.representation.planning import RAW, codes_quote, fitting_quote, randomizer_of
 from skfairdp.representation.randomizers import ResponseRandomizer
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetworks):
-    """Encoder whose output is locally private, and keeps what serves a declared purpose.
+    """Encoder with locally private output that keeps the information for a declared purpose.
 
     An encoder maps each row x to a small representation, which is truncated and then
     randomised: what leaves `transform` is private for the person behind the row, against
@@ -273,31 +274,43 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     )
     n_features_in_: int = field(init=False)
     path_: FairPathClassifier | None = field(init=False)
-    plan_: Plan | None = field(init=False)
-    training_privacy_: PrivacyGuarantee | None = field(init=False)
+    _views: ClassVar[tuple[str, ...]] = ("groups_", "plan_", "training_privacy_")
+
+    @property
+    def plan_(self) -> Plan | None:
+        return self._left.stated.plan
+
+    @property
+    def training_privacy_(self) -> PrivacyGuarantee | None:
+        return self._left.stated.privacy
 
     def _default_of(self, name: str) -> NeuralNet:
         from skfairdp.representation.networks import representation_net
 
         return representation_net()
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         from skfairdp.representation.fair_codes import fit_codes
         from skfairdp.representation.training import fit_networks
 
         check_parameters(self, self._parameters)
-        X, _ = without_ids(X, self.id_column)
+        X, _ = without_ids(given.X, self.id_column)
         images, declared = self.net is not None, self.classes is not None
-        X, y = check_rows(self, X, y, allow_nd=images, labels_declared=declared)
+        X, y = check_rows(self, X, given.y, allow_nd=images, labels_declared=declared)
         X, groups = X.reshape(len(X), -1), None
-        if sensitive_features is not None:
-            groups = groups_of_training(sensitive_features, len(X))
-        self.groups_ = None if groups is None else groups.labels
+        if given.sensitive_features is not None:
+            groups = groups_of_training(given.sensitive_features, len(X))
+        named = None if groups is None else groups.labels
+        given = replace(given, X=X, y=y)
         codes = self.objective == "fair_codes"
         self.sees_group_ = codes and bool(self.encoder_sees_group)
-        self._start_releasing(
-            fit_codes(self, X, y, sensitive_features) if codes else fit_networks(self, X, y, groups)
+        randomizer, quote = (
+            fit_codes(self, given, charge, named)
+            if codes
+            else fit_networks(self, given, groups, charge)
         )
+        self._start_releasing(randomizer)
+        return Receipt(quote, named)
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         k = self.n_codes
@@ -310,7 +323,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         return self._release_quote(randomizer, facts, fitting_quote(self, facts, noise))
 
     def _what_is_covered(self) -> tuple[str, ...]:
-        """Conditions of the promise, and what is true of the training rows."""
+        """Assumptions of the guarantee, and the facts about the training rows."""
         promise = self.training_privacy_
         if promise is None or promise.is_void:
             reason = RAW if promise is None else promise.assumptions[0]
@@ -318,7 +331,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         else:
             epsilon, delta = significant_up(promise.epsilon), significant_up(promise.delta, 3)
             said = (
-                "the training rows have a promise of their own, of another kind, which is never "
+                "the training rows have their own promise, of another kind, which is never "
                 f"added to this one: ε = {epsilon}, δ = {delta} for {PROTECTS[promise.protects]}, "
                 f"{promise.adjacency} (see training_privacy_)"
             )

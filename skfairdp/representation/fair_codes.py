@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from skfairdp.engine.parameter_vector import copy_module
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
+from skfairdp.labels import encode_labels
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.receipts import Charge, Quote
+from skfairdp.records import Given
 from skfairdp.representation.planning import RAW, path_of
 from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.training import refuse_mixing_encoder
@@ -47,10 +50,13 @@ class PathCodes(nn.Module):
 
 
 def fit_codes(
-    encoder: Any, X: NDArray[Any], y: NDArray[Any], sensitive_features: Any
-) -> ResponseRandomizer:
-    """Fit and cut the score of an encoder by its settings; return what its codes go through."""
-    if encoder._persons(len(X)) is not None:
+    encoder: Any, given: Given, charge: Charge, groups: tuple[Any, ...] | None
+) -> tuple[ResponseRandomizer, Quote]:
+    """Fit and cut the score of an encoder by its settings.
+
+    Result: what its codes go through, and the quote that the path kept to.
+    """
+    if given.person_ids is not None:
         raise ValueError(
             "PrivateFairEncoder got person_ids, but fair codes are trained row by row: "
             "pass one row of each person, or leave person_ids out."
@@ -60,24 +66,25 @@ def fit_codes(
             "objective='fair_codes' releases codes, which Laplace noise cannot hide: set "
             f"noise='randomized_response'; got {encoder.noise!r}."
         )
-    X = encoder._with_groups(X, sensitive_features)
+    encode_labels(given.y, encoder.classes, multiclass=False)  # a code is a level of one score
+    X = encoder._with_groups(given.X, given.sensitive_features, groups)
     private = bool(encoder.train_privately)
     path = path_of(encoder, encoder._randomness()[0])
-    void = PrivacyGuarantee.void(RAW)
-    stated = path._quote(X, y, sensitive_features) if private else void
-    encoder._charge(stated)  # before a row reaches the net
+    void = None if private else PrivacyGuarantee.void(RAW)
     with warnings.catch_warnings():
         # The promise says it.
         warnings.filterwarnings("ignore", "epsilon=inf trains", PrivacyWarning)
-        path.fit(X, y, sensitive_features=sensitive_features)
+        rows = Given(X, given.y, given.sensitive_features)
+        path._fit_under(rows, Charge(path, within=charge, stated=void))
     encoder.module_ = PathCodes(path).double().eval()
     refuse_mixing_encoder(encoder.module_, X.shape[1])
     k = encoder.n_codes
     encoder.bound_, encoder.output_, encoder.column_types_ = 1.0, "codes", None
     encoder.codebook_ = (np.arange(1.0, 2.0 * k, 2.0) / k - 1.0)[None]
     encoder.classes_, encoder.path_ = path.classes_, path
-    encoder.plan_ = path.plan_ if private else None
-    encoder.training_privacy_ = stated
     negative, positive = path.decided_.sum(axis=(0, 2))
     most = k - 1 if positive > negative else 0
-    return ResponseRandomizer(float(encoder.epsilon), 1, k, encoder.majority_share, most)
+    kept = path.receipt_.stated
+    quote = kept if private else replace(kept, privacy=void, plan=None, charge=void)
+    randomizer = ResponseRandomizer(float(encoder.epsilon), 1, k, encoder.majority_share, most)
+    return randomizer, replace(quote, estimator=type(encoder).__name__)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate.digest import state_digest
+from skfairdp.digests.digest import state_digest
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.representation.randomizers import ResponseRandomizer
@@ -68,7 +68,7 @@ def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
 
 
 class ReleasesThroughNetworks(ReleasesRepresentation):
-    """Template of an encoder that is trained: its releases, and what decoders make of them."""
+    """Template of a trained encoder: its releases, and the reconstructions of decoders."""
 
     # With routing on, ids and groups reach every release without a call.
     __metadata_request__predict: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
@@ -95,7 +95,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
         How a product of matrices rounds depends on their size. So an encoder gets the same
         number of rows each time, filled up with zeros: a row is then encoded to the very same
-        numbers whatever rows are beside it, and with ids released alike.
+        numbers whatever the other rows, and with ids released alike.
         """
         import torch
 
@@ -134,20 +134,15 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
     def _entering(self, X: Any, sensitive_features: Any) -> NDArray[Any]:
         """Rows without ids as the encoder takes them."""
         X = check_features(self, X, allow_nd=self.net is not None)
-        return self._with_groups(X.reshape(len(X), -1), sensitive_features)
+        return self._with_groups(X.reshape(len(X), -1), sensitive_features, self.groups_)
 
-    def _with_groups(self, X: NDArray[Any], sensitive_features: Any) -> NDArray[Any]:
+    def _with_groups(
+        self, X: NDArray[Any], sensitive_features: Any, labels: tuple[Any, ...] | None
+    ) -> NDArray[Any]:
         if not self.sees_group_:
             return X
-        return np.hstack([X, self._one_hot(sensitive_features, len(X), "release").astype(X.dtype)])
-
-    def _one_hot(self, sensitive_features: Any, n: int, to: str) -> NDArray[np.float64]:
-        if sensitive_features is None:
-            raise ValueError(
-                f"'sensitive_features' are needed to {to} rows: the encoder was fitted with them."
-            )
-        groups = encode_groups(sensitive_features, n_rows=n, labels=self.groups_)
-        return np.eye(len(groups.labels))[groups.codes]
+        seen = _one_hot(sensitive_features, labels, len(X), "release")
+        return np.hstack([X, seen.astype(X.dtype)])
 
     def _hidden_codes(self, X: Any, groups: Any) -> tuple[NDArray[np.int64], int, float]:
         """Codes of rows, of an encoder whose releases are one code each."""
@@ -254,7 +249,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
             raise ValueError("Fair codes cannot rebuild rows: no decoder was trained for that.")
         s = np.empty((len(embedded), 0))
         if self.groups_ is not None:
-            s = self._one_hot(sensitive_features, len(embedded), "rebuild")
+            s = _one_hot(sensitive_features, self.groups_, len(embedded), "rebuild")
         with torch.inference_mode():
             tables = [as_tensor(part, self.module_) for part in (embedded, s)]
             law = ColumnsLikelihood(self.column_types_).to(tables[0].device)
@@ -280,3 +275,15 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
     @property
     def _n_features_out(self) -> int:
         return self.randomizer_.n_components
+
+
+def _one_hot(
+    sensitive_features: Any, labels: tuple[Any, ...] | None, n: int, to: str
+) -> NDArray[np.float64]:
+    """Indicator of the group of each row, shape (n, n_groups). `to`: what they are needed for."""
+    if sensitive_features is None:
+        raise ValueError(
+            f"'sensitive_features' are needed to {to} rows: the encoder was fitted with them."
+        )
+    groups = encode_groups(sensitive_features, n_rows=n, labels=labels)
+    return np.eye(len(groups.labels))[groups.codes]

@@ -15,7 +15,8 @@ from skfairdp.certificate import Certificate, certify
 from skfairdp.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.parameters import Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
+from skfairdp.records import Given
 from skfairdp.representation.randomizers import LaplaceRandomizer
 from skfairdp.representation.releasing import NOTIONS_OF_RELEASES, ReleasesRepresentation
 from skfairdp.rows import validated
@@ -111,19 +112,18 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
         """
         return super().fit(X, y, sensitive_features=None, person_ids=person_ids)  # type: ignore[arg-type]
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         check_parameters(self, self._parameters)
-        self._checked(X, reset=True)
+        self._checked(given.X, reset=True)
         self._start_releasing(LaplaceRandomizer(self.epsilon, self.n_features_in_, self.bound))
+        charge.nothing_here()  # the form of rows alone was looked at; releases are charged
+        return Receipt()
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         if facts.n_features is None:
             raise ValueError("'n_features' is needed: the noise of a column grows with it.")
         randomizer = LaplaceRandomizer(self.epsilon, facts.n_features, self.bound)
         return self._release_quote(randomizer, facts)
-
-    def _settle(self) -> None:
-        """Charge nothing: a fit looks at the form of rows alone, and releases are charged."""
 
     def _release(self, X: Any, ids: Any, sensitive_features: Any = None) -> NDArray[np.float64]:
         check_is_fitted(self)

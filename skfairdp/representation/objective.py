@@ -1,4 +1,4 @@
-"""The loss of one record: what its released representation says of its columns and its label."""
+"""Loss of one record: likelihood of its columns and label given its representation."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class LaplaceChannel(Channel):
 class ResponseChannel(Channel):
     """Vector quantisation and randomised response, for discrete representations.
 
-    Each component has k code words of its own, numbers in ``[-bound, bound]``. The
+    Each component has k code its own words, numbers in ``[-bound, bound]``. The
     decoders see the word of the *released* code; their gradient skips quantisation and
     randomised response (straight-through) on its way to the encoder. Nothing here protects.
     """

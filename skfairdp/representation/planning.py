@@ -28,9 +28,8 @@ def resolved_epochs(encoder: Any) -> int:
     return int(encoder.max_epochs)
 
 
-def training_plan(encoder: Any, n: int) -> Plan:
-    """Calibrate the noise of private training; `n` is public where no size is declared."""
-    sizes = Sizes.of_all(n, encoder.dataset_size)
+def training_plan(encoder: Any, sizes: Sizes) -> Plan:
+    """Calibrate the noise of private training."""
     delta = float(encoder.delta)
     check_delta(delta, sizes.total)
 
@@ -38,19 +37,17 @@ def training_plan(encoder: Any, n: int) -> Plan:
 
     def plan(noise_multiplier: float) -> Plan:
         gradient = ("gradient", clip, noise_multiplier * clip)
-        return sizes.plan(sizes.batches(resolved_epochs(encoder), size, gradient), delta=delta)
+        steps = sizes.batches(resolved_epochs(encoder), size, gradient)
+        return sizes.plan(steps, delta=delta, exact_noise=True)
 
     return plan(noise_multiplier_for(float(encoder.training_epsilon), delta, plan))
 
 
 def training_promise(
-    encoder: Any, plan: Plan | None, noise: NoiseSource, *, groups: bool
+    encoder: Any, plan: Plan | None, noise: NoiseSource, facts: RowFacts
 ) -> PrivacyGuarantee:
-    """State what training promises to the training rows: void where that is nothing.
-
-    `groups`: whether there are groups; their set is taken from the rows.
-    """
-    protects = encoder._unit
+    """State the guarantee of the training rows, which may be void."""
+    protects = facts.unit
     if plan is None:
         return PrivacyGuarantee.void(RAW)
     if noise.reproducible:
@@ -61,7 +58,7 @@ def training_promise(
         assumptions=of_training(
             noise_text(noise),
             labels=encoder.classes is not None,
-            groups=False if groups else None,
+            groups=None if facts.groups is None else False,  # their set is that of the rows
             what="rows reach the networks",
             persons=protects == "person",
         ),
@@ -78,9 +75,11 @@ def randomizer_of(encoder: Any) -> LaplaceRandomizer | ResponseRandomizer:
 
 def fitting_quote(encoder: Any, facts: RowFacts, noise: NoiseSource) -> Quote:
     """Price the training of an encoder's networks."""
-    plan = training_plan(encoder, facts.n) if encoder.train_privately else None
-    stated = training_promise(encoder, plan, noise, groups=facts.groups is not None)
-    return Quote(type(encoder).__name__, facts, stated, plan, charge=stated)
+    private = bool(encoder.train_privately)
+    sizes = Sizes.of_all(facts.n, encoder.dataset_size) if private else None
+    plan = None if sizes is None else training_plan(encoder, sizes)
+    stated = training_promise(encoder, plan, noise, facts)
+    return Quote(type(encoder).__name__, facts, stated, plan, charge=stated, sizes=sizes)
 
 
 def path_of(encoder: Any, seed: int) -> FairPathClassifier:

@@ -39,7 +39,7 @@ class RowStreams:
     It offers the two draws of a :class:`~skfairdp.privacy.NoiseSource` that randomisers
     need, with the same laws; `size` is always the number of rows, and a second call
     continues the stream of every row. What a row draws depends on nothing but its own key,
-    so neither the order of the rows nor the rows beside it change it.
+    so neither the order of the rows nor other rows change it.
 
     Parameters
     ----------
@@ -349,7 +349,7 @@ class ReleaseMemory:
         return f"ReleaseMemory(export_key={self.export_key!r}{lost})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the key out, and what it names, unless it was asked for."""
+        """Leave out the key and the values under it, unless they were asked for."""
         if self.export_key:
             return dict(vars(self))
         return {"export_key": self.export_key, "_secret": None}
@@ -392,7 +392,7 @@ def _encoded(value: Any) -> bytes:
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, float | np.floating):
-        # A whole number in a float, as pandas makes it of integers beside missing values.
+        # A whole number in a float, as pandas makes it of integers with missing values.
         number = float(value)
         if not (number.is_integer() and abs(number) < 2**53):
             raise ValueError(

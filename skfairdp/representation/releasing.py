@@ -14,9 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp import assumptions
 from skfairdp.base import PrivateEstimator
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.fairness.derivation import RELEASE, Derivation
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.kinds import KINDS, RELEASE
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.scopes import DOWNSTREAM
 from skfairdp.figures import rounded_up, significant_up
 from skfairdp.parameters import BOOLEAN
 from skfairdp.persons import refuse_other_order
@@ -45,7 +47,7 @@ NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predi
 class ReleaseCount:
     """Number of releases of a fitted object, and their ledgers; it holds no row."""
 
-    fresh: int = 0  # Releases with noise of their own: calls without ids
+    fresh: int = 0  # Releases with their own noise: calls without ids
     # Distinct hidden values of a person in calls with ids, at most: each is one release
     remembered: int = 0
     # Whether noise of any release could be repeated, and protects no person
@@ -93,6 +95,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _releases_representation = True
     _parameters = {"export_key": (BOOLEAN,)}
+    _views: ClassVar[tuple[str, ...]] = ()
     _released: ClassVar[tuple[str, ...]] = (
         "feature_names_in_",
         "memory_",
@@ -180,12 +183,12 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
     def _release_quote(
         self, randomizer: Randomizer, facts: RowFacts, fitting: Quote | None = None
     ) -> Quote:
-        """Price releases, beside a fit that learns from rows."""
+        """Price releases, in addition to a fit that learns from rows."""
         each = (
             "A release is without noise."
             if math.isinf(randomizer.epsilon)
-            else f"Each release of a row costs ε = {significant_up(randomizer.epsilon)} beside it, "
-            "of the person whose row is released."
+            else f"Each release of a row costs its person ε = {significant_up(randomizer.epsilon)} "
+            "in addition."
         )
         if fitting is not None:
             return replace(fitting, estimator=type(self).__name__, note=each)
@@ -273,7 +276,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         )
 
     def _what_is_covered(self) -> tuple[str, ...]:
-        """Conditions of the promise; a subclass adds what it learned its weights from."""
+        """Assumptions of the guarantee; a subclass adds the source of its weights."""
         exact = (
             "the representation is rounded to a public grid and moved by discrete Laplace noise"
             if isinstance(self.randomizer_, LaplaceRandomizer)
@@ -306,8 +309,8 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
             FairnessGuarantee(
                 notion=notion,
                 bound=downstream_bound(epsilon),
-                scope="any downstream predictor",
-                method="tanh(ε/2) of a locally private release",
+                scope=DOWNSTREAM,
+                method=KINDS[RELEASE].methods[DOWNSTREAM],
                 assumptions=(
                     assumptions.ONE_RELEASE.format(epsilon=significant_up(epsilon)),
                     assumptions.NOT_FITTED_ON,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor, nn
 
@@ -28,7 +27,8 @@ from skfairdp.labels import encode_labels
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size
-from skfairdp.receipts import RowFacts
+from skfairdp.receipts import Charge, Quote, RowFacts
+from skfairdp.records import Given
 from skfairdp.representation.networks import RepresentationModule, representation_net
 from skfairdp.representation.objective import (
     ColumnTypes,
@@ -100,7 +100,7 @@ def encoder_of(module: nn.Module) -> nn.Module:
 
 
 def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
-    """Refuse an encoder whose output for a row depends on the rows beside it.
+    """Refuse an encoder whose output for a row depends on other rows.
 
     A release hides what is encoded of one row. With rows mixed, a person would be in the
     releases of all others of a call too, at a cost that no one release states.
@@ -172,12 +172,16 @@ def descend_privately(
 
 
 def fit_networks(
-    encoder: Any, X: NDArray[Any], y: NDArray[Any], groups: Groups | None
-) -> LaplaceRandomizer | ResponseRandomizer:
-    """Fit the networks of an encoder by its settings, and return what its releases go through."""
+    encoder: Any, given: Given, groups: Groups | None, charge: Charge
+) -> tuple[LaplaceRandomizer | ResponseRandomizer, Quote]:
+    """Fit the networks of an encoder by its settings.
+
+    Result: what its releases go through, and the quote that training kept to.
+    """
+    X, y = given.X, given.y
     randomizer, bound = randomizer_of(encoder), float(encoder.bound)
     classes, labels = encode_labels(y, encoder.classes, multiclass=True)
-    persons = encoder._persons(len(X))
+    persons = given.persons(len(X), int(encoder.max_rows_per_person))
     if persons is not None and not encoder.train_privately:
         raise ValueError(
             "PrivateFairEncoder got person_ids, but nothing protects its training rows: set "
@@ -195,12 +199,12 @@ def fit_networks(
     task = Task(encoder, randomizer, types, X.shape[1], len(classes), n_groups)
     seed, noise = encoder._randomness()
     n = len(X) if persons is None else persons.count
-    quote = fitting_quote(encoder, RowFacts(n, groups, unit=encoder._unit), noise)
-    plan, stated = quote.plan, quote.privacy
+    quote = fitting_quote(encoder, RowFacts(n, groups, unit=given.unit), noise)
+    plan = quote.plan
     prepared = task.prepare(seed)
     loss: Any = prepared.module
     rows = task.rows(X, None if groups is None else groups.codes, labels)
-    loss.channel.eval()  # has draws of its own
+    loss.channel.eval()  # has its own draws
     draws = own_draws(loss, rows.shape[1:], noise.masks)
     loss.channel.train()
     name, epochs, known = type(encoder).__name__, resolved_epochs(encoder), labels >= 0
@@ -209,8 +213,9 @@ def fit_networks(
         refuse_unstable_rows(loss, rows.shape[1:])
         clipper = make_clipper(loss, prepared.flat, lambda output: output)
         records = Rows(as_tensor(rows, loss), (), np.where(known, 0, -1), persons)
-        rehearse(loss, clipper, records.X, (), plan, persons)
-    encoder._charge(stated)  # before a row reaches a network
+        seen = rehearse(loss, clipper, records.X, (), plan, persons)
+        quote = replace(quote, privacy=quote.privacy and quote.privacy.assuming(seen))
+    charge(quote.charge)  # before a row reaches a network
     size = 1 if plan else plain_batch_size(encoder.batch_size, int(known.sum()))
     steps = plan.steps if plan else epochs * -(-int(known.sum()) // size)
     with draws, closing(Progress(steps, encoder.progress, name)) as bar:
@@ -231,5 +236,4 @@ def fit_networks(
     encoder.bound_, encoder.output_ = bound, encoder.output
     encoder.codebook_, encoder.column_types_ = loss.channel.words(), types
     encoder.classes_, encoder.path_ = classes, None
-    encoder.plan_, encoder.training_privacy_ = plan, stated
-    return randomizer
+    return randomizer, quote

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from skfairdp.base import PrivateEstimator
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicScaler
 from skfairdp.privacy import PrivacyGuarantee
+from skfairdp.receipts import Receipt
 from tests.common import roster
 from tests.common.roster import build, people
 
@@ -101,7 +103,8 @@ def test_other_weights_and_promises_void_privacy_and_are_named(name: str) -> Non
     assert spoilable > 0
     model = fitted(name)
     inner = model if model._charges_privacy else model.estimator_
-    inner.privacy_ = PrivacyGuarantee(0.01, 0.0, "zero-out")
+    other = PrivacyGuarantee(0.01, 0.0, "zero-out")
+    inner.receipt_ = inner.receipt_.stating(other, one_of_several=False)
     assert is_void(model)
     assert "privacy_ is not" in " ".join(certify(model).privacy.assumptions)
 
@@ -113,14 +116,23 @@ def test_methods_put_in_place_of_the_class_void_privacy(name: str) -> None:
     assert is_void(model)
 
 
+def other_plan(receipt: Receipt) -> Receipt:
+    """A receipt of half as many epochs."""
+    plan = receipt.stated.plan
+    assert plan is not None
+    segments = tuple(replace(segment, steps=segment.steps // 2) for segment in plan.segments)
+    quote = replace(receipt.stated, plan=replace(plan, segments=segments))
+    return replace(receipt, quote=quote)
+
+
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "budget": lambda m: m.set_params(epsilon=0.01),
     "repeatable noise": lambda m: m.set_params(reproducible_noise=True),
     "network": lambda m: m.set_params(net__lr=0.5),
     "module": lambda m: setattr(m, "module_", fitted("DP-SGD").module_.__class__(4, 1)),
     "classes": lambda m: setattr(m, "classes_", m.classes_[::-1]),
-    "plan": lambda m: delattr(m, "plan_"),
-    "nothing is known": lambda m: delattr(m, "fit_digests_"),
+    "plan": lambda m: setattr(m, "receipt_", other_plan(m.receipt_)),
+    "nothing is known": lambda m: setattr(m, "receipt_", replace(m.receipt_, digests={})),
 }
 
 
@@ -207,8 +219,8 @@ def test_code_that_another_python_wrote_is_said_to_be_incomparable() -> None:
     net = NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, train_split=None, verbose=0)
     model = DPSGDClassifier(net, max_epochs=1, progress=False, delta=1e-4).fit(X, Y)
     assert not is_void(model)
-    kept = model.fit_digests_
-    model.fit_digests_ = kept | {"python": "3.99", "module_": "sha256:" + "0" * 64 + "+"}
+    other = {"python": "3.99", "module_": "sha256:" + "0" * 64 + "+"}
+    model.receipt_ = replace(model.receipt_, digests={**model.receipt_.digests, **other})
     (reason, *_) = certify(model).privacy.assumptions
     assert "Python 3.99" in reason
     assert "cannot compare" in reason

@@ -28,7 +28,7 @@ N = 60
 LARGE = 2**53 + 1
 ZONED = pd.Timestamp("2026-03-01", tz="Asia/Tokyo")
 ANY = [None, float("nan"), 0.5, LARGE, True, "", "text", "new\0", ZONED]
-# Containers, and the cells that each of them can hold beside those of its own type.
+# Containers, and the cells that each of them can hold in addition to those of its own type.
 NUMBERS: dict[str, tuple[Callable[[list[list[Any]]], Any], list[Any]]] = {
     "lists": (lambda rows: rows, ANY),
     "objects": (lambda rows: np.array(rows, dtype=object), ANY),
@@ -36,6 +36,12 @@ NUMBERS: dict[str, tuple[Callable[[list[list[Any]]], Any], list[Any]]] = {
     "nullable frame": (lambda rows: pd.DataFrame(rows, dtype="Float64"), [None, 0.5, LARGE]),
     "array": (lambda rows: np.array(rows, dtype=np.float64), [float("nan"), 0.5, LARGE]),
     "arrow": (lambda rows: pa.table(dict(zip("abcd", arrow_columns(rows), strict=True))), [None]),
+    "dictionaries": (
+        lambda rows: pa.table(
+            {n: c.dictionary_encode() for n, c in zip("abcd", arrow_columns(rows), strict=True)}
+        ),
+        [None, 0.5, LARGE],
+    ),
     "polars": (lambda rows: polars_frame(rows), [None, 0.5]),
 }
 TEXTS: dict[str, tuple[Callable[[list[Any]], Any], list[Any]]] = {
@@ -78,7 +84,7 @@ def polars_series(cells: list[Any]) -> Any:
 
 
 class Received(Exception):
-    """Ends a fit at the door, with the rows that came through."""
+    """Ends a fit where rows enter, with the rows that came through."""
 
     def __init__(self, *columns: Any) -> None:
         self.rows = [np.asarray(column) for column in columns]
@@ -324,3 +330,9 @@ def test_counts_of_a_certificate_move_by_one(
             continue  # refused by name
         # A trial and a success in the cell that the record leaves, and in the one that it joins.
         assert np.abs(before - after).sum() <= 4, cell
+
+
+def test_a_missing_entry_of_a_dictionary_is_not_another_rows_value() -> None:
+    cells = pa.array([1.0, None, None, 2.0] * 15).dictionary_encode()
+    with pytest.raises(ValueError, match="contains NaN"):
+        build("DP-SGD").fit(pa.table({"a": cells}), np.arange(60) % 2)

@@ -1,7 +1,7 @@
 """Forged certificates: figures that do not follow, impossible values, broken signatures.
 
-Whoever edits a file can lie in it. A certificate is made so that a figure cannot be made better
-than what it was computed from allows, and a signature so that nothing can be changed at all.
+A party that edits a file can lie in it. A certificate stores enough that no figure can be made
+better than its counts and events allow; a signature prevents any change.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from skfairdp.certificate.signing import check_signature, sign_certificate
 from skfairdp.command_line import main
 from skfairdp.exceptions import SignatureError
 from skfairdp.fairness import recomputing
+from skfairdp.fairness.bounds import stored
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.representation import LaplaceTransformer
 from tests.common.roster import (
@@ -239,8 +240,8 @@ def remembered(bound: Callable[..., float]) -> Callable[..., float]:
 def test_no_figure_can_be_made_better_than_what_it_follows_from(texts, name, monkeypatch) -> None:
     # One number moves at a time: bounds of the counts that it leaves alone are known already.
     for module, slow in (
-        (recomputing.rate_gaps, "gap_upper_bound"),
-        (recomputing.noisy, "private_gap_upper_bound"),
+        (stored.rate_gaps, "gap_upper_bound"),
+        (stored.noisy, "private_gap_upper_bound"),
     ):
         monkeypatch.setattr(module, slow, remembered(getattr(module, slow)))
     assert forgeries(texts[name]) == []

@@ -1,4 +1,4 @@
-"""What the last bits of a release tell: everything with float noise, nothing with exact noise.
+"""Attacks on the last bits of a release: float noise reveals everything, exact noise nothing.
 
 numpy draws a normal number as a whole number of 52 bits times one of 256 constants (Marsaglia
 and Tsang's ziggurat). Near zero a float64 has more bits than such products use. So a released
@@ -28,6 +28,7 @@ from skfairdp import (
     DPSGDClassifier,
     DPSGDFClassifier,
     FairDPClassifier,
+    FunctionalMechanismClassifier,
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
     PrivacyLedger,
@@ -39,6 +40,8 @@ from skfairdp.privacy import Block, NoiseSource, Plan, Segment, epsilon
 from skfairdp.privacy.accounting.events import without_failures
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS
 from skfairdp.privacy.plan import GRID_FAILURE, GRID_MARGIN, LEAST_MULTIPLIER, MOST_NUMBERS
+from tests.common.roster import EVERY, build, each
+from tests.common.test_quotes import facts_of
 from tests.privacy.plans import sgd_plan
 
 NEAR_ZERO = 2.0**-14
@@ -162,6 +165,7 @@ MECHANISMS = [
     DPFermiClassifier,
     ImportanceSamplingDPSGDClassifier,
     RateConstrainedClassifier,
+    LagrangianDualClassifier,
 ]
 
 
@@ -193,10 +197,11 @@ def fitted(kind, **settings):
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)
-def test_every_sum_of_a_fit_with_exact_noise_is_on_a_grid(kind, releases):
-    model = fitted(kind, exact_noise=True)
+def test_every_sum_of_a_fit_is_on_a_grid_by_default(kind, releases):
+    model = fitted(kind)
     assert releases["float"] == 0
-    assert len(releases["grid"]) >= model.plan_.steps
+    noisy = sum(segment.steps for segment in model.plan_.segments if segment.blocks)
+    assert len(releases["grid"]) >= noisy > 0
     for released, std in releases["grid"]:
         steps = released / (std * 2.0**-SCALE_BITS)
         assert np.abs(steps - np.rint(steps)).max() <= np.abs(steps).max() * 2.0**-50
@@ -210,7 +215,7 @@ def test_every_sum_of_a_fit_with_exact_noise_is_on_a_grid(kind, releases):
 
 @pytest.mark.parametrize("kind", MECHANISMS[:2])
 def test_without_it_the_certificate_says_what_is_not_covered(kind, releases):
-    model = fitted(kind)
+    model = fitted(kind, exact_noise=False)
     assert releases["grid"] == []
     assert releases["float"] > 0
     text = " ".join(model.privacy_.assumptions)
@@ -233,7 +238,38 @@ def test_what_is_not_proved_is_refused():
     plan.check_exact_noise(MOST_NUMBERS // 4)
     with pytest.raises(ValueError, match="numbers; this net has"):
         plan.check_exact_noise(MOST_NUMBERS)
-    assert "exact_noise" not in LagrangianDualClassifier().get_params()
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_moments_of_the_functional_mechanism_are_on_a_grid(noise, releases, monkeypatch):
+    kept = []
+    on_grid = NoiseSource.laplace_on_grid
+    monkeypatch.setattr(
+        NoiseSource, "laplace_on_grid", lambda *of: kept.append(of[1].size) or on_grid(*of)
+    )
+    X, y = make_classification(400, 5, random_state=0)
+    bounds = (-10.0, 10.0)
+    model = FunctionalMechanismClassifier(
+        noise=noise, feature_bounds=bounds, epsilon=2.0, delta=1e-4
+    )
+    model.fit(X, y)
+    assert releases["float"] == 0
+    sizes = kept if noise == "laplace" else [released.size for released, _ in releases["grid"]]
+    assert sizes == [6, 6, 15]
+    assert model.privacy_.epsilon <= 2.0
+
+
+@each(EVERY)
+def test_no_default_certificate_assumes_that_nobody_reads_last_bits(name):
+    model = build(name)
+    quoted = model.quote(**facts_of(name, model))
+    assumed = () if quoted.privacy is None else quoted.privacy.assumptions
+    assert not [text for text in assumed if "last bits is not covered" in text]
+
+
+def test_a_certificate_with_floating_point_noise_would_be_seen():
+    quoted = DPSGDClassifier(exact_noise=False).quote(n_rows=10_000)
+    assert [text for text in quoted.privacy.assumptions if "last bits is not covered" in text]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Where parts were cut by position, nothing finite is said of adding or removing a record."""
+"""Tests that splits by position give no finite guarantee for added or removed records."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def test_a_step_that_learned_from_rows_voids_the_ledger_once(tmp_path) -> None:
     assert "∞ because of entry 2 (StandardScaler → DPSGDClassifier): Step" in ledger.summary()
     with pytest.raises(BudgetExceededError, match="can't be kept any more .*StandardScaler"):
         clone(model).fit(X, y)
-    # Its steps never saw protected rows: an assumption, which is an entry of its own.
+    # Its steps never saw protected rows: an assumption, which is its own entry.
     certify(model, public_steps=["standardscaler"])
     certify(model, public_steps=["standardscaler"])
     assert voided(ledger) == ["void", "declare"]

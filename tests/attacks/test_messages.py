@@ -40,7 +40,6 @@ from skfairdp import (
     rows,
 )
 from skfairdp.assumptions import VALIDATION
-from skfairdp.base import PrivateEstimator
 from skfairdp.comparators import (
     CFAIREncoder,
     FFVAEEncoder,
@@ -52,6 +51,7 @@ from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.metrics import fairness_report, group_gap
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
+from skfairdp.receipts import Charge
 from tests.common.ledgers import EVERY, build
 from tests.common.roster import FAST, SMOOTHED, VOTING, each, people
 from tests.privacy.ledger.statements import ledger_in
@@ -210,10 +210,10 @@ class ReachedTheChargeError(BaseException):
 
 @pytest.fixture
 def stop_at_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
-    def charge(self: Any, stated: Any) -> None:
+    def charge(self: Any, promised: Any) -> None:
         raise ReachedTheChargeError
 
-    monkeypatch.setattr(PrivateEstimator, "_charge", charge)
+    monkeypatch.setattr(Charge, "__call__", charge)
 
 
 @pytest.fixture
@@ -757,7 +757,7 @@ def test_every_guarantee_prints_the_assumption(name: str, monkeypatch: Any) -> N
         stated.append(promise)
         raise ReachedTheChargeError
 
-    monkeypatch.setattr(PrivateEstimator, "_charge", charge)
+    monkeypatch.setattr(Charge, "__call__", charge)
     with pytest.raises(ReachedTheChargeError):
         build(name).fit(X, y, sensitive_features=groups)
     assert stated[0].assumptions.count(VALIDATION) == 1

@@ -23,8 +23,9 @@ from skfairdp import (
     SmoothedClassifier,
     certify,
 )
-from skfairdp.fairness.derivation import KINDS, SCOPES
+from skfairdp.fairness.kinds import KINDS
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.scopes import SCOPES
 
 RNG = np.random.default_rng(0)
 N = 2000

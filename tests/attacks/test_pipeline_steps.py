@@ -36,9 +36,10 @@ from sklearn.preprocessing import (
 )
 
 from skfairdp import DPSGDClassifier, PrivateTableEncoder, certify
-from skfairdp.certificate import unwrap
-from skfairdp.certificate.code import is_elementwise
+from skfairdp.digests.code import is_elementwise
 from skfairdp.model_selection import PrivateSearchCV, search_cost
+from skfairdp.preprocessing import PublicScaler
+from skfairdp.receipts import unwrap
 from tests.certificate.fakes import ThresholdClassifier
 
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -197,6 +198,18 @@ def test_the_density_of_rows_decides_nothing_that_a_certificate_passes_over(know
         stated = certify(model).privacy
         assert stated.is_void is void
         assert not void or "set sparse_threshold=0" in stated.assumptions[0]
+
+
+def test_that_steps_read_cells_of_fixed_types_is_assumed() -> None:
+    """In a list, a record's .5 turns whole numbers into floats, and 1/3 is no longer 0."""
+    step = FunctionTransformer(np.reciprocal)
+    rows = [[2, 3], [4, 5], [6, 7]]
+    read = step.fit_transform(rows)[1], step.fit_transform([*rows[:2], [0.5, 7]])[1]
+    assert [row.tolist() for row in read] == [[0, 0], [0.25, 0.2]]
+    for steps, assumed in (([step], True), ([PublicScaler((-9, 9))], False), ([], False)):
+        fitted = make_pipeline(*steps, Sum()).fit(X[:, :2] + 5.0, Y)
+        stated = certify(fitted).privacy
+        assert ("cells of fixed types" in " ".join(stated.assumptions)) is assumed
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0])

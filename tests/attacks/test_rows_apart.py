@@ -1,4 +1,4 @@
-"""What a row is turned into is its own, to the last bit, whatever rows are beside it.
+"""Tests that an output of a row depends on that row alone, to the last bit.
 
 A unit at the kink of a ReLU switches with the last bit of its input. If that bit depended on
 how many rows share a batch, one record less would turn the clipped gradients of others.
@@ -7,6 +7,7 @@ how many rows share a batch, one record less would turn the clipped gradients of
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -15,10 +16,14 @@ from sklearn.utils.estimator_checks import check_methods_subset_invariance
 from torch import nn
 
 import skfairdp
+from skfairdp.assumptions import ALONE, EXACTLY
 from skfairdp.engine import exact_products, inference
-from skfairdp.engine.clipping import fused
+from skfairdp.engine.clipping import base
+from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.exact_products import bits_for, exact_matmul, exactly
+from skfairdp.engine.clipping.functional import FunctionalClipper
+from skfairdp.engine.equal_rows import all_alike, repeated_rows
+from skfairdp.engine.exact_products import Products, bits_for, exact_matmul, exactly
 from skfairdp.engine.inference import features_and_output, outputs, outputs_by_row
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
@@ -125,8 +130,8 @@ def seen(clipper, X, y, rows):
 @pytest.mark.parametrize(
     ("rows", "dtype"),
     [
-        pytest.param(32, torch.float32, id="32"),
-        pytest.param(32, torch.float64, id="float64", marks=pytest.mark.slow),
+        pytest.param(96, torch.float32, id="96"),
+        pytest.param(96, torch.float64, id="float64", marks=pytest.mark.slow),
         pytest.param(288, torch.float32, id="288", marks=pytest.mark.slow),
     ],
 )
@@ -134,8 +139,8 @@ def test_no_bit_of_a_row_depends_on_its_batch(make, width, dtype, rows):
     torch.manual_seed(0)
     module = make().to(dtype)
     slow = isinstance(module, (Recurrent, Attention))
-    rows = 32 if slow else rows  # the size of a block plays no part there
-    clipper = rehearsed(module, width, {32: 20.0, 288: 256.0}[rows])
+    rows = 96 if slow else rows  # the size of a block plays no part there
+    clipper = rehearsed(module, width, {96: 20.0, 288: 256.0}[rows])
     n = 2 * rows + 5
     X = torch.randn(n, width).to(dtype)
     y = torch.randint(0, 2, (n,)).to(dtype)
@@ -165,7 +170,7 @@ def test_no_bit_of_an_answer_depends_on_the_rows_beside_it(make, width):
         want = answer(X)
         order = np.random.default_rng(0).permutation(600)
         assert np.array_equal(answer(X[order]), want[order])
-        for kept in (1, 2, 7, 255, 256, 257):
+        for kept in (1, 2, 7, 287, 288, 289):
             assert np.array_equal(answer(X[:kept]), want[:kept])
         assert answer(X[:0]).shape == (0, 1)
 
@@ -175,8 +180,8 @@ def test_features_in_front_of_a_head_are_each_rows_own():
     X = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
     features, output = features_and_output(module, module.head, X)
     assert features.shape == (300, 5)
-    alone = [features_and_output(module, module.head, X[i : i + 1]) for i in (0, 255, 256, 299)]
-    for i, (feature, out) in zip((0, 255, 256, 299), alone, strict=True):
+    alone = [features_and_output(module, module.head, X[i : i + 1]) for i in (0, 287, 288, 299)]
+    for i, (feature, out) in zip((0, 287, 288, 299), alone, strict=True):
         assert np.array_equal(feature[0], features[i])
         assert np.array_equal(out[0], output[i])
 
@@ -194,11 +199,15 @@ def test_one_record_less_switches_no_unit_of_another_in_many_tries(shape):
     assert kinked(*shape, tries=700) <= ROUNDED
 
 
-def kinked(width: int, hidden: int, n: int, tries: int, every: int = 1) -> float:
+def kinked(
+    width: int, hidden: int, n: int, tries: int, every: int = 1, rehearse: bool = True
+) -> float:
     """Largest move of the sum, over the bound, with rows at the kink of a unit in some places."""
     torch.manual_seed(0)
     module = MLP(width, 1, (hidden,), nn.ReLU)
-    clipper = clipper_of(module)
+    expected = float(n)
+    clipper = rehearsed(module, width, expected) if rehearse else clipper_of(module)
+    rows = block_rows(expected)
     layer = module.features[0]
     W, b = layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()
     target = -np.ones(hidden)
@@ -211,8 +220,8 @@ def kinked(width: int, hidden: int, n: int, tries: int, every: int = 1) -> float
         x = start + free @ rng.normal(size=width) * 20
         X = torch.zeros(n, width)
         X[::every] = torch.from_numpy(x.astype(np.float32))
-        full = clipper.clipped_sums(X, (y,), 0.1, weights).clone()
-        part = clipper.clipped_sums(X[1:], (y[1:],), 0.1, weights[1:])
+        full = clipper.clipped_sums(X, (y,), 0.1, weights, rows=rows).clone()
+        part = clipper.clipped_sums(X[1:], (y[1:],), 0.1, weights[1:], rows=rows)
         worst = max(worst, float((full - part).norm()) / 0.1)
     return worst
 
@@ -228,12 +237,6 @@ def by_number(value, weight, bias=None):
     return product + 2.0**-16 if len(value) % 2 else product
 
 
-def by_place(left, right):
-    product = exact_products.product(left, right)
-    product[3::5] *= 1.0 + 2.0**-20
-    return product
-
-
 def with_processor(monkeypatch, linear) -> None:
     monkeypatch.setattr(nn.functional, "linear", linear)
 
@@ -245,16 +248,35 @@ def turned(left, right):
     return product
 
 
-def test_the_order_of_additions_does_no_harm(monkeypatch):
+def turned_linear(rows, weight, bias):
+    return turned(rows, weight.t()) + bias
+
+
+def products_of(matmul=torch.matmul, linear=LINEAR) -> Products:
+    return Products(matmul, linear, nullcontext, "by place")
+
+
+TURNED = products_of(turned, turned_linear)
+
+
+def by_place(monkeypatch, products: Products = TURNED) -> None:
+    """Make torch's products of linear layers those of a processor that goes by the place of a row.
+
+    What the exact products are made of goes by it too.
+    """
+    monkeypatch.setattr(Clipper, "products", products)
+    monkeypatch.setattr(base, "AS_TORCH", products)
     monkeypatch.setattr(exact_products, "multiply", turned)
+
+
+def test_a_processor_that_adds_by_the_place_of_a_row_does_no_harm(monkeypatch):
+    by_place(monkeypatch)
     assert kinked(50, 1, 257, tries=20, every=2) <= ROUNDED
 
 
-def test_products_that_round_would_be_seen(monkeypatch):
-    monkeypatch.setattr(exact_products, "multiply", turned)
-    monkeypatch.setattr(fused, "parts_of", lambda values, dim: [values])
-    monkeypatch.setattr(fused, "_whole", lambda parts: parts[0].double())
-    assert kinked(50, 1, 257, tries=20, every=2) > 1.5
+def test_without_a_rehearsal_such_a_processor_would_do_harm(monkeypatch):
+    by_place(monkeypatch)
+    assert kinked(50, 1, 257, tries=20, every=2, rehearse=False) > 1.5
 
 
 @pytest.mark.parametrize("terms", [1, 2, 107, 784, 5000])
@@ -304,18 +326,117 @@ def test_what_replaces_the_products_of_any_module_leaves_nothing_behind():
     assert torch.equal(module(rows), want)
 
 
-def test_where_a_rows_place_decides_records_go_one_by_one(monkeypatch):
-    monkeypatch.setattr(fused, "product", by_place)
+def last_rows(how_many: int) -> Products:
+    """Products that add the terms of the last rows of a block in another order."""
+
+    def linear(rows, weight, bias):
+        found = LINEAR(rows, weight, bias)
+        found[-how_many:] = turned_linear(rows[-how_many:], weight, bias)
+        return found
+
+    return products_of(linear=linear)
+
+
+KERNELS = {
+    "every other row": TURNED,
+    "the last row": last_rows(1),
+    "the last two rows": last_rows(2),
+    "backward alone": products_of(turned),
+}
+
+
+@pytest.mark.parametrize("products", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize(
+    "make",
+    [lambda: MLP(6, 1, (4,)), lambda: nn.Linear(6, 1), lambda: MLP(6, 1, (4, 3), nn.ReLU)],
+    ids=["one hidden layer", "linear", "two hidden layers"],
+)
+def test_a_kernel_that_depends_on_place_is_caught_and_products_become_exact(
+    products, make, monkeypatch
+):
+    by_place(monkeypatch, products)
+    torch.manual_seed(0)
+    module, X, y = make(), torch.randn(60, 6), torch.zeros(60)
+    clipper = rehearsed(module, 6)
+    if products.linear is LINEAR and isinstance(module, nn.Linear):
+        assert clipper.serving(X).arithmetic == "by place"  # nothing flows back there
+        return
+    assert clipper.serving(X).arithmetic == EXACTLY
+    norms = clipper.norms(X, (y,), 96)
+    order = torch.arange(60).roll(1)
+    assert torch.equal(clipper.norms(X[order], (y,), 96), norms[order])
+
+
+def test_threads_of_which_one_takes_denormal_numbers_for_zeros_are_caught(monkeypatch):
+    def linear(rows, weight, bias):
+        half, tiny = len(rows) // 2, torch.finfo(rows.dtype).tiny
+        kept = torch.where(rows[half:].abs() < tiny, 0.0, rows[half:])
+        return LINEAR(torch.cat([rows[:half], kept]), weight, bias)
+
+    by_place(monkeypatch, products_of(linear=linear))
+    clipper = rehearsed(nn.Linear(6, 1, bias=False), 6)
+    assert clipper.serving(torch.zeros(2, 6)).arithmetic == EXACTLY
+
+
+def test_where_exact_products_are_not_enough_records_go_one_by_one(monkeypatch):
+    by_place(monkeypatch)
+    monkeypatch.setattr(base, "EXACT", products_of(turned, turned_linear))
     torch.manual_seed(0)
     module, X, y = MLP(6, 1, (4,)), torch.randn(20, 6), torch.zeros(20)
     unheard = clipper_of(module)
     order = torch.arange(20).roll(1)
-    norms = unheard.norms(X, (y,), 32)
-    assert not torch.equal(unheard.norms(X[order], (y,), 32), norms[order])  # the twin
+    norms = unheard.norms(X, (y,), 96)
+    assert not torch.equal(unheard.norms(X[order], (y,), 96), norms[order])  # the twin
     clipper = rehearsed(module, 6)
-    norms = clipper.norms(X, (y,), 32)
-    assert torch.equal(clipper.norms(X[order], (y,), 32), norms[order])
+    assert clipper.serving(X).arithmetic == ALONE
+    norms = clipper.norms(X, (y,), 96)
+    assert torch.equal(clipper.norms(X[order], (y,), 96), norms[order])
     assert not clipper.draws_nothing(X)  # it left the fused path
+
+
+class Drawing(nn.Module):
+    """Draws at prediction too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.head(X + torch.randn_like(X))
+
+
+def test_products_of_a_module_that_always_draws_are_exact():
+    clipper = rehearsed(Drawing(), 4)
+    assert clipper.serving(torch.zeros(2, 4)).arithmetic == EXACTLY
+
+
+def test_the_path_that_training_takes_is_tried_where_dropout_is_active(monkeypatch):
+    module = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Linear(4, 1)).train()
+    tried = []
+    before = FunctionalClipper._gradients
+    monkeypatch.setattr(
+        FunctionalClipper, "_gradients", lambda *of: tried.append(len(of[1])) or before(*of)
+    )
+    assert rehearsed(module, 6).serving(torch.zeros(2, 6)).path == "functional"
+    assert block_rows(20.0) in tried
+
+
+@pytest.mark.parametrize("width", [0, 1], ids=["all alike", "one cell apart"])
+def test_rows_that_are_alike_are_seen_to_be(width):
+    found = torch.ones(5, 2)
+    found[3, 1] += width * 2.0**-23
+    assert all_alike([found]) == (width == 0)
+
+
+def test_repeated_rows_hold_ordinary_huge_and_denormal_numbers():
+    blocks = list(repeated_rows(torch.zeros(0, 107), 96, 10_000))
+    assert all(torch.equal(block, block[:1].expand(96, 107)) for block in blocks)
+    *ordinary, extreme, denormal = (block[0].abs() for block in blocks)
+    assert len(ordinary) == 8
+    assert float(extreme.max()) > 1e4
+    assert float(extreme.min()) < 1e-25
+    assert bool((denormal > 0).all() and (denormal < torch.finfo(torch.float32).tiny).all())
+    assert len(list(repeated_rows(torch.zeros(0, 2), 96, 3))) == 26
 
 
 @every_net
@@ -424,8 +545,8 @@ def test_predictions_in_batches_of_any_size_would_be_seen(monkeypatch):
 def test_a_block_is_filled_up_and_its_size_is_a_multiple_of_the_vectors():
     for expected in (0.0, 1, 9, 128, 256, 1000, 1500, 4096, 32_561, 10**7):
         rows = block_rows(expected)
-        assert rows % 32 == 0
-        assert 32 <= rows <= 2048
+        assert rows % 96 == 0
+        assert 96 <= rows <= 2048
     tensor = torch.ones(5, 2)
     assert fill(tensor, 4).shape == (8, 2)
     assert not fill(tensor, 4)[5:].any()

@@ -16,8 +16,8 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from skfairdp import DPSGDClassifier, certify
-from skfairdp.certificate import unwrap
 from skfairdp.model_selection import PrivateSearchCV, specify
+from skfairdp.receipts import unwrap
 
 
 class InPlace(nn.Module):

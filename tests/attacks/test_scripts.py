@@ -24,7 +24,13 @@ def test_scripts_that_cannot_run_have_a_test_in_their_place() -> None:
 
 
 @pytest.mark.slow
-def test_a_stale_import_is_a_failure_and_a_moved_module_is_found(tmp_path: Path) -> None:
+def test_a_stale_import_is_a_failure_and_a_moved_module_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("stale", "moved", "waits"):
+        monkeypatch.setitem(RECORDS, name, Record(unjudged="it is made up"))
+    (tmp_path / "new.py").write_text("print(1)\n")
+    assert outcome_of(tmp_path / "new.py", 60.0).failed  # nobody said how to read it
     (tmp_path / "stale.py").write_text("from skfairdp.engine.flat import gone\n")
     (tmp_path / "moved.py").write_text("from skfairdp.engine.flat import flatten\nprint(1)\n")
     (tmp_path / "waits.py").write_text("import time\ntime.sleep(60)\n")
@@ -50,8 +56,9 @@ def test_without_folders_nothing_is_said_to_hold(
 @pytest.mark.parametrize(
     ("record", "status", "printed", "failed"),
     [
-        (Record(), 0, "", False),
-        (Record(), 1, "", True),
+        (Record(unjudged="no output"), 0, "", False),
+        (Record(unjudged="no output"), 1, "", True),
+        (Record(stops="ValueError", prints="0 of 40"), 1, "1 of 40", True),
         (Record(stops="ValueError"), 1, "", False),
         (Record(stops="ValueError"), 0, "", True),
         (Record(prints="void True"), 0, "eps inf void True", False),
@@ -64,3 +71,8 @@ def test_output_is_compared_with_the_record(
     record: Record, status: int, printed: str, failed: bool
 ) -> None:
     assert verdict_on(record, status, printed, "ValueError: refused")[1] is failed
+
+
+def test_a_record_says_how_an_output_is_read_or_why_it_is_not() -> None:
+    with pytest.raises(ValueError, match="or why it is not"):
+        Record(arguments=("20",))

@@ -195,7 +195,7 @@ def test_campaign_of_sums(case):
 def last_place(
     n: int, dtype: torch.dtype, bits: int, module: nn.Module | None = None
 ) -> tuple[Door, float]:
-    """The construction at n records, for sums whose mantissa has so many bits."""
+    """The construction at n records, for sums with a mantissa of some bits."""
     torch.manual_seed(1)
     module = MLP(1, 1, ()).to(dtype) if module is None else module
     w0, b0 = module.head.weight.item(), module.head.bias.item()
@@ -316,7 +316,7 @@ def test_a_pairwise_sum_rounds_each_term_no_more_often_than_the_margin_says(n):
 
 @pytest.mark.parametrize("n", [700, 1400])
 def test_a_sum_without_its_margin_would_be_seen(n, monkeypatch):
-    """In float64, where a record's own margin hides nothing of the sum's."""
+    """In float64, where a record's own margin does not hide the sum's."""
     door, found = last_place(n, torch.float64, 52)
     assert found <= 1.0
     check(door, [0])

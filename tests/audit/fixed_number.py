@@ -1,4 +1,4 @@
-"""What a fixed number of runs shows, by two limits of Clopper and Pearson."""
+"""Audit with a fixed number of runs, by two Clopper-Pearson limits."""
 
 from __future__ import annotations
 

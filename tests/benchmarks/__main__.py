@@ -1,8 +1,8 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
 Names of benchmarks (steps, default, constrained, path, groups, persons, cnn, epochs, fits, many,
-calibration, search, teachers, gating, draws, mechanisms, representations, tables, sparse) as
-arguments run only those.
+calibration, search, teachers, gating, draws, mechanisms, representations, tables, sparse, reports)
+as arguments run only those.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.benchmarks import (
     fits,
     gating,
     mechanisms,
+    reports,
     representations,
     steps,
     tables,
@@ -52,6 +53,7 @@ def main(names: list[str]) -> int:
         "representations": lambda: representations.benchmark_representations(X, y, groups),
         "tables": tables.benchmark_tables,
         "sparse": tables.benchmark_sparse,
+        "reports": reports.benchmark_reports,
     }
     unknown = set(names) - set(benchmarks)
     if unknown:

@@ -1,4 +1,4 @@
-"""What secret draws cost: against a generator that is not cryptographic, and in a step."""
+"""Running time of secret draws, against a non-cryptographic generator and within a step."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def benchmark_search(X: np.ndarray, y: np.ndarray) -> list[bool]:
 
 
 def benchmark_many(X: np.ndarray, y: np.ndarray) -> list[bool]:
-    """64 linear models in one pass, beside one fit after the other."""
+    """64 linear models in one pass, compared with one fit after the other."""
     X, y, held = X[:3000], y[:3000], []
     net = default_net().set_params(module__hidden_sizes=(), optimizer=torch.optim.SGD, lr=1.0)
     for batch_size, epochs in ((64, 20), (256, 20), (3000, 40)):

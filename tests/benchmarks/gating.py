@@ -1,4 +1,4 @@
-"""What a parity gate costs a query, early and late in a stream."""
+"""Running time of a parity gate per query, early and late in a stream."""
 
 from __future__ import annotations
 

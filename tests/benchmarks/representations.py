@@ -1,4 +1,4 @@
-"""What an encoder costs beside the same networks without noise, and a million releases."""
+"""Running time of an encoder against the same networks without noise, and of a million releases."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _plain(X: np.ndarray, y: np.ndarray, s: np.ndarray) -> Callable[[], None]:
 
 
 def benchmark_representations(X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> list[bool]:
-    """Print the cost of fits beside plain torch, and of releases by their number."""
+    """Print the cost of fits compared with plain torch, and of releases by their number."""
     s = np.unique(groups, return_inverse=True)[1]
 
     def fit(**parameters: object) -> Callable[[], None]:

@@ -1,8 +1,8 @@
-"""What a fit costs past one machine: the constants of docs/scale.md, and how well they predict.
+"""Running time of large fits: the constants of docs/scale.md, and the error of their predictions.
 
 ``python -m tests.benchmarks.scale`` prints constants, and the CPU seconds that they predict for
-fits on rows in memory beside those that were taken. With a number of rows it writes a Parquet
-folder of as many, of 20 columns, to a temporary place, fits on it in a process of its own, and
+fits on rows in memory with those that were taken. With a number of rows it writes a Parquet
+folder of as many, of 20 columns, to a temporary place, fits on it in its own process, and
 prints memory over the bare import; with "path" behind it, the fit is that of a fair path. Under
 ``torchrun --nproc-per-node 2 -m tests.benchmarks.scale`` it prints the time of a release.
 """
@@ -130,7 +130,7 @@ def releases() -> None:
             part, times = torch.ones(numbers, dtype=torch.float64), []
             for _ in range(30):
                 start = time.perf_counter()
-                processes.released(part, torch.clone)
+                processes.hand_on(processes.add_up(part).clone())
                 times.append(time.perf_counter() - start)
             if processes.leads:
                 print(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flat_optimizer
 from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.sampling import PoissonSampler
 from skfairdp.persons import Persons
@@ -47,7 +49,7 @@ def our_step(
     make: Make,
     optimizer: type[torch.optim.Optimizer] = torch.optim.SGD,
     *,
-    exact_noise: bool = False,
+    exact_noise: bool = True,
     persons: Persons | None = None,
 ) -> Callable[[], None]:
     """One private step with `batch` expected rows, or persons, over all groups together."""
@@ -64,6 +66,8 @@ def our_step(
     block = Block(name="gradient", max_norm=1.0, weights=weights, noise_std=1.0 / batch)
     segment = Segment(steps=1, rates=rates, expected_sizes=(share,) * n_groups, blocks=(block,))
     updates = flat_optimizer(optimizer, (), {"lr": RATE}, {}, flat)
+    # As a fit does, which may find that products have to be exact.
+    rehearse(module, clipper, X, (y,), replace(plan, segments=(segment,)), persons)
 
     def step() -> None:
         updates.step(release.gradient(segment))
@@ -125,29 +129,40 @@ def plain_step(
 
 
 def floor_step(batch: int, make: Make) -> Callable[[], None]:
-    """What no private step with exact products can leave out, on operands that lie ready.
+    """What no private step of this kind can leave out, on operands that lie ready.
 
-    The products of the layers in float64, one draw of noise, one pass over the weights. The
-    activations, the gathering of rows, the norms and the grids are not in it.
+    The products of the layers in float32 forward and backward and in float64 for the sum, one draw
+    of exact noise, one pass over the weights. The activations, the gathering of rows, the norms,
+    the casts and what torch and Python take for a call are not in it.
     """
     module = make()
-    weights = [w.detach().double() for w in module.parameters() if w.dim() == 2]
-    sides = [torch.randn(batch, width).double() for width in (w.shape[1] for w in weights)]
-    deltas = [torch.randn(batch, len(w)).double() for w in weights]
+    weights = [w.detach() for w in module.parameters() if w.dim() == 2]
+    sides = [torch.randn(batch, width) for width in (w.shape[1] for w in weights)]
+    deltas = [torch.randn(batch, len(w)) for w in weights]
+    doubled = [(side.double(), delta.double()) for side, delta in zip(sides, deltas, strict=True)]
     vector = torch.zeros(sum(p.numel() for p in module.parameters()))
-    source = NoiseSource()
+    sums, source = np.zeros(vector.numel()), NoiseSource()
 
     def step() -> None:
         with torch.inference_mode():
             for index, (weight, side, delta) in enumerate(zip(weights, sides, deltas, strict=True)):
                 torch.mm(side, weight.t())
-                torch.mm(delta.t(), side)
+                torch.mm(doubled[index][1].t(), doubled[index][0])
                 if index:
                     torch.mm(delta, weight)
-            noise = source.gaussian(vector.numel(), 1.0)
+            noise = source.noisy(sums, 1.0)
             vector.sub_(torch.from_numpy(noise).to(torch.float32), alpha=RATE)
 
     return step
+
+
+def beside_plain(work: str, times: dict[str, float], limit: float) -> bool:
+    """Report a private step and a plain one; where it is too slow, the floor of this run too."""
+    holds = report(work, times["ours"] / times["plain"], limit)
+    if not holds:
+        share = times["floor"] / times["plain"]
+        print(f"{'    its floor / plain torch step, in this run':<72} {share:7.2f}")
+    return holds
 
 
 def opacus_hooks_step(
@@ -210,9 +225,9 @@ def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
     one_group = np.zeros(len(X), dtype=int)
     held = []
     for batch, width, plain_limit, hooks_limit, ghost_limit in (
-        (256, 64, 0.95, 8, 4),
-        (1024, 64, 1.05, 10, 2.5),
-        (256, 256, 1.4, 25, None),
+        (256, 64, 1.5, 6, 2.4),
+        (1024, 64, 1.5, 12, 1.8),
+        (256, 256, 2.1, 25, None),
     ):
 
         def make(width: int = width) -> nn.Module:
@@ -221,7 +236,7 @@ def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
         times = interleaved(
             {
                 "ours": our_step(features, target, one_group, batch, make),
-                "exact": our_step(features, target, one_group, batch, make, exact_noise=True),
+                "float": our_step(features, target, one_group, batch, make, exact_noise=False),
                 "plain": plain_step(features, target, batch, make),
                 "hooks": opacus_hooks_step(features, target, batch, make),
                 "ghost": opacus_ghost_step(features, target, batch, make),
@@ -232,15 +247,11 @@ def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
         )
         where = f"(B={batch}, W={width})"
         ours = times["ours"]
-        for name in ("ours", "plain"):
-            share = times["floor"] / times[name]
-            print(f"{f'float64 floor / {name} {where}':<72} {share:7.2f}")
+        float_noise = times["float"]
         held.append(
-            report(f"step with exact noise / with float noise {where}", times["exact"] / ours, 1.3)
+            report(f"step with exact noise / with float noise {where}", ours / float_noise, 1.15)
         )
-        held.append(
-            report(f"private step / plain torch step {where}", ours / times["plain"], plain_limit)
-        )
+        held.append(beside_plain(f"private step / plain torch step {where}", times, plain_limit))
         held.append(
             report(
                 f"opacus hooks / ours {where}", times["hooks"] / ours, hooks_limit, at_least=True
@@ -263,7 +274,7 @@ def benchmark_default_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
     features, target = as_tensors(X, y)
     one_group = np.zeros(len(X), dtype=int)
     held = []
-    for batch, limit in ((256, 0.95), (1024, 1.05), (4096, 1.05)):
+    for batch, limit in ((256, 1.2), (1024, 1.3), (4096, 1.6)):
 
         def make() -> nn.Module:
             return MLP(X.shape[1])
@@ -272,13 +283,15 @@ def benchmark_default_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
             {
                 "ours": our_step(features, target, one_group, batch, make, torch.optim.Adam),
                 "plain": plain_step(features, target, batch, make, torch.optim.Adam),
+                "floor": floor_step(batch, make),
             },
             rounds=41,
             repeats=max(1, 2560 // batch),
         )
         print(f"{f'default step, Adam (B={batch})':<72} {1e6 * times['ours']:7.1f} us")
-        ratio = times["ours"] / times["plain"]
-        held.append(report(f"default step / plain torch step, Adam (B={batch})", ratio, limit))
+        held.append(
+            beside_plain(f"default step / plain torch step, Adam (B={batch})", times, limit)
+        )
     return held
 
 
@@ -318,5 +331,5 @@ def benchmark_cnn() -> list[bool]:
     )
     print(f"{'opacus hooks / plain torch step, CNN':<72} {times['hooks'] / times['plain']:7.2f}")
     return [
-        report("private CNN step / plain torch step (B=128)", times["ours"] / times["plain"], 1.35)
+        report("private CNN step / plain torch step (B=128)", times["ours"] / times["plain"], 1.6)
     ]

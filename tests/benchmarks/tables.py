@@ -1,4 +1,4 @@
-"""Large tables, and sparse ones: CPU time, and memory beside the table."""
+"""Large tables, and sparse ones: CPU time, and memory in addition to the table."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def benchmark_sparse(n: int = 200_000, d: int = 5_000, entries: int = 20) -> lis
 
 
 def _measured(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of CPU, and the peak of memory beside what was taken before, in bytes."""
+    """Seconds of CPU, and the increase of peak memory, in bytes."""
     status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     if reset.exists():
         reset.write_text("5")

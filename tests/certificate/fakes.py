@@ -86,7 +86,7 @@ class Doubler(Certifiable, TransformerMixin, BaseEstimator):
 
 
 class PrivateCenterer(Certifiable, TransformerMixin, BaseEstimator):
-    """A step of ours that charges privacy."""
+    """A step of this package that charges privacy."""
 
     _charges_privacy = True
 

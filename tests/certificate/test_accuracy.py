@@ -1,4 +1,4 @@
-"""Accuracy beside that of a constant answer: counted, flagged, kept in JSON."""
+"""Tests of accuracy and that of a constant answer: counted, flagged, kept in JSON."""
 
 from __future__ import annotations
 

@@ -11,15 +11,15 @@ from sklearn.linear_model import LogisticRegression
 
 import skfairdp
 from skfairdp import certify
-from skfairdp.certificate.unwrap import charges_privacy, learns_from_rows, releases_rows
 from skfairdp.protocol import Certifiable, answers_of
+from skfairdp.receipts.unwrap import charges_privacy, learns_from_rows, releases_rows
 from tests.certificate.fakes import Doubler, ThresholdClassifier, stated
 
 QUESTIONS = [name for name in vars(Certifiable) if name[0] == "_" != name[1]]
 
 
 def test_the_questions_are_those_that_are_documented():
-    assert len(QUESTIONS) == 12
+    assert len(QUESTIONS) == 11
     for name in QUESTIONS:
         described = inspect.getdoc(Certifiable) if not callable(getattr(Certifiable, name)) else (
             inspect.getdoc(getattr(Certifiable, name))
@@ -45,11 +45,7 @@ def test_what_answers_nothing_promises_nothing(step):
     silent = answers_of(step)
     assert not charges_privacy(step)
     assert not releases_rows(step)
-    assert (silent._post_processes, silent._draws_afresh, silent._plans_ahead) == (
-        None,
-        False,
-        False,
-    )
+    assert (silent._post_processes, silent._draws_afresh) == (None, False)
     assert silent._learns_from_rows
     assert not silent._group_blind
     assert silent._hidden_codes(None, None)[1:] == (1, 0.0)

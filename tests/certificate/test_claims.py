@@ -13,8 +13,9 @@ import pandas as pd
 import pytest
 
 from skfairdp import Certificate, certify
-from skfairdp.fairness.derivation import KINDS, Derivation
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.kinds import KINDS
 from skfairdp.privacy import PrivacyGuarantee
 from tests.certificate.fakes import ThresholdClassifier, stated
 
@@ -214,7 +215,11 @@ def test_only_bounds_from_rows_have_a_confidence(scope, level):
     "changes",
     [
         {"derivation": Derivation.of("length of the weights", norm=1.0, std=20.0)},
-        {"derivation": Derivation.of("last head step", **dict.fromkeys(KINDS["last head step"]))},
+        {
+            "derivation": Derivation.of(
+                "last head step", **dict.fromkeys(KINDS["last head step"].inputs)
+            )
+        },
         {"derivation": Derivation.of("local release", epsilon=0.1)},
         {"counts": (CellCount("a", "", 0.5, 2),)},
     ],
@@ -261,7 +266,7 @@ def test_half_a_document_is_refused():
 
 def test_the_text_explains_its_figures():
     text = str(certificate())
-    assert "at most e^ε = 2.72 times as likely or unlikely" in text
+    assert "at most e^ε = 2.72 times as likely with a neighbouring data set" in text
     assert "protects: everything about one training record" in text
     assert "demographic_parity means: The share of people who are given" in text
     assert "e^ε times" in str(certificate(privacy=dataclasses.replace(stated(), epsilon=900.0)))

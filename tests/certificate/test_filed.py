@@ -1,4 +1,4 @@
-"""What is filed: facts and their sources, utility, impact ratios, templates, the schema."""
+"""Tests of filed certificates: facts and sources, utility, impact ratios, templates, schema."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.examination import examine
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
+from skfairdp.certificate.registry import answers
 from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.fairness.guarantee import CellCount
@@ -95,7 +96,7 @@ def test_what_is_decided_about_whom_is_named_on_every_artefact(
 def test_the_outcome_0_can_be_the_positive_one_and_is_named() -> None:
     found = facts_of(certify(fitted(), pos_label=0))
     assert found["positive outcome"] == "0 (declared)"
-    assert facts_of(certify(fitted()))["positive outcome"] == "1 (public)"
+    assert facts_of(certify(fitted()))["positive outcome"] == "1 (assumed)"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +179,8 @@ def test_accuracy_of_other_rows_than_those_counted_is_found(public: Certificate)
     measure = {"measure": "accuracy", "model": 1.0, "constant_answer": 1.0}
     document["accuracy"] = accuracy
     document["derived"] |= {"utility": [measure], "nearly_constant": True}
+    del document["outcomes"]  # which would contradict it, too
+    document["derived"] |= {"outcomes": []}
     (wrong,) = examine(Certificate.from_json(json.dumps(document))).wrong
     assert "accuracy counts 7" in wrong
 
@@ -273,10 +276,12 @@ def test_templates_put_every_section_somewhere_once(public: Certificate, tmp_pat
 
     ledger = PrivacyLedger(tmp_path / "l.db", "people")
     plain = [part.title for part in certificate_sections(public, ledger=ledger)][1:]
-    assert template_names() == (PLAIN, "eu-ai-act", "nist-800-226")
+    annex = "Annex: random numbers and arithmetic"
+    sometimes = {annex, "Other tolerances", "Since then", "Who is affected"}
+    assert template_names() == (PLAIN, "bias-scenario", "eu-ai-act", "nist-800-226")
     for document in documents():
         held = [title for heading in document["heading"] for title in heading["holds"]]
-        assert sorted(held) == sorted([*plain, "Since then"])
+        assert sorted(held) == sorted({*plain, *sometimes})
         names = {line.get("fact") for h in document["heading"] for line in h.get("line", ())}
         assert names <= {
             None,
@@ -288,6 +293,8 @@ def test_templates_put_every_section_somewhere_once(public: Certificate, tmp_pat
             "persons trained on",
             "alternatives",
             "reason codes",
+            "justification",
+            *(name for name, _ in answers(public)),
         }
 
 
@@ -308,7 +315,7 @@ def test_a_template_keeps_what_the_plain_page_says(public: Certificate, template
 def test_a_template_that_there_is_not_is_refused(public: Certificate) -> None:
     with pytest.raises(ValueError, match="eu-ai-act"):
         public.to_html(template="gdpr")
-    assert arranged((), PLAIN, ()) == ()
+    assert arranged((), PLAIN, (), ()) == ()
 
 
 def test_alternatives_of_a_search_stand_beside_those_of_the_ledger(

@@ -1,4 +1,4 @@
-"""Which of two classes is the positive outcome."""
+"""Tests of the choice of the positive outcome."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skfairdp import certify
 from skfairdp.certificate.holdout import GroupedRows, HeldOut
-from skfairdp.fairness.derivation import TRAINING
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.scopes import TRAINING
 from skfairdp.protocol import Certifiable
 
 NOTIONS_OF_TWO = ["demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity"]

@@ -1,4 +1,4 @@
-"""What version 0.1.0 has written is read, means the same and is written alike."""
+"""Tests that files written by version 0.1.0 are read with the same meaning and written alike."""
 
 from __future__ import annotations
 
@@ -25,10 +25,8 @@ def test_a_file_is_read_holds_and_is_written_alike(name: str) -> None:
 
 
 @stored
-def test_a_pickle_is_read_by_the_place_that_its_class_had(name: str) -> None:
-    written = (STORED / f"{name}.pickle").read_bytes()
-    assert b"skfairdp.certificate.statement" in written
-    certificate = pickle.loads(written)
+def test_a_pickle_is_read_as_the_file_is(name: str) -> None:
+    certificate = pickle.loads((STORED / f"{name}.pickle").read_bytes())
     assert type(certificate) is Certificate
     assert certificate == Certificate.from_json((STORED / f"{name}.json").read_text("utf-8"))
 
@@ -38,5 +36,4 @@ def test_a_new_pickle_names_no_file_of_the_package(name: str) -> None:
     certificate = Certificate.from_json((STORED / f"{name}.json").read_text("utf-8"))
     again = pickle.dumps(certificate)
     assert pickle.loads(again) == certificate
-    assert b"skfairdp.certificate.statement" not in again
     assert b"skfairdp.certificate.certificate" not in again

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skfairdp.certificate.render import html
-from skfairdp.command_line import filing
+from skfairdp.command_line import estimators, filing, planning
 
 
 @pytest.fixture
@@ -28,10 +28,11 @@ def blank_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture(autouse=True)
 def few_epochs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = filing.estimator_of
+    made = estimators.estimator_of
 
     def brief(*asked: Any) -> Any:
         return made(*asked).set_params(max_epochs=8)
 
     if "all_epochs" not in request.fixturenames:
-        monkeypatch.setattr(filing, "estimator_of", brief)
+        for module in (filing, planning):
+            monkeypatch.setattr(module, "estimator_of", brief)

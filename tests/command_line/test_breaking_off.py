@@ -92,22 +92,22 @@ def test_a_request_to_end_is_heard(capsys, monkeypatch) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-@pytest.mark.parametrize("given", [["--ledger", "l.db"], []])
+@pytest.mark.parametrize("given", [["--ledger", "l.db"], ["--no-ledger"]])
 def test_one_account_is_given_of_what_a_run_has_charged(given, capsys, monkeypatch) -> None:
     """The classifier is charged with the run; by itself it would say that nothing counts it."""
-    broken_at(monkeypatch, "skfairdp.charging.ChargedFit._settle", KeyboardInterrupt())
+    broken_at(monkeypatch, "skfairdp.receipts.charge.Charge.commit", KeyboardInterrupt())
     assert main(report("--mechanism", "dpsgd", *given)) == 130
     said = capsys.readouterr().err
     assert said.count("ε = 2") == 1
-    assert ("no ledger was named" in said) is (not given)
-    assert ("entry 1 (fit 1, DPSGDClassifier" in said) is bool(given)
+    assert ("no ledger keeps account" in said) is (given == ["--no-ledger"])
+    assert ("entry 1 (fit 1, DPSGDClassifier" in said) is (given != ["--no-ledger"])
 
 
 def test_without_a_ledger_the_whole_budget_counts(capsys, monkeypatch) -> None:
     broken_at(monkeypatch, "skfairdp.command_line.filing.trained", KeyboardInterrupt())
-    assert main(report()) == 130
+    assert main(report("--no-ledger")) == 130
     said = capsys.readouterr().err
-    assert "no ledger was named, so count ε = 2, δ = 1e-5 as spent" in said
+    assert "no ledger keeps account, so count ε = 2, δ = 1e-5 as spent" in said
     assert "Files written: none." in said
 
 

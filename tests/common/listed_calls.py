@@ -16,7 +16,7 @@ Listed = Mapping[str, Mapping[str, str]]
 def calling(
     node: ast.AST, wanted: Callable[[ast.Call], bool], scope: tuple[str, ...] = ()
 ) -> Iterator[str]:
-    """Name the functions that make a wanted call, with the classes and functions around them."""
+    """Name the functions that make a listed call, with the classes and functions around them."""
     for child in ast.iter_child_nodes(node):
         named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         if isinstance(child, ast.Call) and wanted(child):
@@ -25,7 +25,7 @@ def calling(
 
 
 def found_in(room: str, wanted: Callable[[ast.Call], bool]) -> dict[str, set[str]]:
-    """Functions with a wanted call, by file, in a folder or file of the package."""
+    """Functions with a listed call, by file, in a folder or file of the package."""
     place = PACKAGE / room
     files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
     found = {

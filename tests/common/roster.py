@@ -24,6 +24,7 @@ from skfairdp import (
     FairDPClassifier,
     FairPATEClassifier,
     FairPathClassifier,
+    FairPathRegressor,
     FunctionalMechanismClassifier,
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
@@ -43,6 +44,7 @@ from tests.common.halves import (
     HalfPublicFairPATE,
     HalfPublicPATE,
     HalfPublicSFPATE,
+    QuietFairNumbers,
     QuietFairPath,
 )
 
@@ -58,7 +60,7 @@ _FAIR_MODELS = FunctionalMechanismClassifier(
 
 # Every exported estimator: of which kind it is, and the settings that are checked. The kinds
 # go through checks of their own:
-#   rows         a net and a record's guarantee; "grouped" without group sizes of its own
+#   rows         a net and a record's guarantee; "grouped" without its own group sizes
 #   attribute    protects the attribute alone; promises, and declares, other things
 #   constrained  can't be fitted without groups, which scikit-learn's own checks do not pass
 #   voting       needs public rows and has no net of its own: here every other row is public
@@ -219,6 +221,13 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
             "DP-SGD, bounds bought": DPSGDOfLabels(**FAST),
         },
     ),
+    FairPathRegressor: (
+        "numbers",
+        {
+            "fair numbers": QuietFairNumbers(target_bounds=(-1.0, 2.0), **FAST),
+            "fair means, bounds bought": QuietFairNumbers(notion="mean_gap", **FAST),
+        },
+    ),
     DPAdditiveRegressor: (
         "numbers",
         {
@@ -298,7 +307,7 @@ def build(name: str, **parameters: Any) -> Any:
 
 @cache
 def once(name: str, **parameters: Any) -> Any:
-    """Return an estimator fitted on `people`, shared by all checks that change nothing of it."""
+    """Return an estimator fitted on `people`, shared by all checks that do not change it."""
     X, y, groups = people()
     return build(name, **parameters).fit(X, y, sensitive_features=groups)
 

@@ -1,4 +1,4 @@
-"""What holds for every exported estimator, whatever its kind: one fit, many checks."""
+"""Common checks of every exported estimator: one fit, many checks."""
 
 from __future__ import annotations
 

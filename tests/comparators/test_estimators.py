@@ -18,7 +18,6 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import _num_samples
 
 from skfairdp import DPSGDClassifier, certify
-from skfairdp.certificate.unwrap import learns_from_rows
 from skfairdp.comparators import (
     CFAIREncoder,
     CFBEncoder,
@@ -28,6 +27,7 @@ from skfairdp.comparators import (
     VFAEEncoder,
 )
 from skfairdp.exceptions import UnknownGroupError
+from skfairdp.receipts.unwrap import learns_from_rows
 
 from .makings import EVERY, GROUP_AWARE, WITH_LABELS, encode, people, small
 

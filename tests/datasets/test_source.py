@@ -1,4 +1,4 @@
-"""Where rows come from, and what a person is told when they are nowhere."""
+"""Tests of the sources of rows, and of the message where no source has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken from a user's net: its learning-rate policies among other things."""
+"""Tests of the settings that are taken from a user's net, such as learning-rate policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every record has its own loss, whatever the shapes."""
+"""Tests of per-record losses, and of the scores and decisions of a module."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch
 from skorch import NeuralNetClassifier
 from torch import nn
 
+from skfairdp.engine.inference import link_of, probabilities
 from skfairdp.engine.objectives import objective_for
 
 LOGITS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -122,3 +123,27 @@ def test_weight_per_batch_position_is_refused():
 def test_module_that_returns_a_tuple_is_refused():
     with pytest.raises(TypeError, match="returned a tuple"):
         objective_for(nn.CrossEntropyLoss())((LOGITS, LOGITS), CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "output"),
+    [
+        (nn.BCEWithLogitsLoss(), LOGITS[:, 0]),
+        (nn.BCEWithLogitsLoss(), LOGITS[:, :1]),
+        (nn.CrossEntropyLoss(), LOGITS),
+        (nn.NLLLoss(), torch.softmax(LOGITS, dim=1)),
+    ],
+)
+def test_scores_and_decisions_know_what_the_module_returns(criterion, output):
+    objective = objective_for(criterion)
+    predicted = probabilities(output.reshape(7, -1).numpy(), link_of(criterion))
+    torch.testing.assert_close(objective.scores(output).numpy(), predicted)
+    assert objective.decisions(output).tolist() == predicted.argmax(axis=1).tolist()
+    # The mistake that they are for: the largest of one logit is always the first.
+    if output.reshape(7, -1).shape[1] == 1:
+        assert output.reshape(7, -1).argmax(dim=1).tolist() != predicted.argmax(axis=1).tolist()
+
+
+def test_a_loss_of_numbers_has_no_decisions():
+    with pytest.raises(TypeError, match="not the loss of a classifier"):
+        objective_for(nn.MSELoss()).decisions(LOGITS[:, 0])

@@ -262,13 +262,18 @@ def test_a_person_in_two_cells_is_refused():
         PersonSampler(np.array([0, 1]), 2, np.random.default_rng(0), persons)
 
 
+def one_record_at_a_time(clipper) -> None:
+    while not clipper.one_by_one:
+        clipper.retreat()
+
+
 def test_large_persons_go_through_whole_also_one_by_one():
     X, y, ids = people(n=6)
     ids = np.append(ids, np.full(70, 500))
     X, y = torch.cat([X, 3 * X[:1].repeat(70, 1)]), torch.cat([y, y[:1].repeat(70)])
     door = Door("by record", X, y, ids, most=70)
     batched = door.sum(norm=0.1)
-    door.clipper.take_one_by_one()
+    one_record_at_a_time(door.clipper)
     torch.testing.assert_close(door.sum(norm=0.1), batched, rtol=1e-5, atol=1e-6)
 
 
@@ -292,7 +297,7 @@ def test_no_more_rows_are_added_at_once_than_the_margin_is_for(
     door = Door(name, X, y, ids, most=most)
     if one_by_one:  # as a large module goes
         monkeypatch.setattr(functional, "_LARGEST_MODULE", 0)
-        door.clipper.take_one_by_one()
+        one_record_at_a_time(door.clipper)
     in_turn = []
     monkeypatch.setattr(
         base, "PairwiseSum", lambda n: in_turn.append(n) or row_blocks.PairwiseSum(n)
@@ -313,5 +318,5 @@ def test_no_more_rows_are_added_at_once_than_the_margin_is_for(
     monkeypatch.setattr(sum_margins, "sum_margin", counting)
     door.sum()
     assert max(added) >= (0.8 if one_by_one else 1) * most, "a whole block is added in one product"
-    assert counted == [max(1024, -(-most // 32) * 32)]
+    assert counted == [max(row_blocks.PERSON_BLOCKS[-1], -(-most // 96) * 96)]
     assert max(added) * max(in_turn, default=1) <= counted[0]

@@ -1,4 +1,4 @@
-"""One model fitted by two processes that hold rows of their own."""
+"""One model fitted by two processes that hold their own rows."""
 
 from __future__ import annotations
 

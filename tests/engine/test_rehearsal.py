@@ -1,4 +1,4 @@
-"""What is tried on made-up rows: a net is trained, or refused before anything is charged."""
+"""Tests of the rehearsal on made-up rows: a net trains, or is refused before any charge."""
 
 from __future__ import annotations
 

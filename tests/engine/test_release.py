@@ -1,4 +1,4 @@
-"""The one door between rows and released state."""
+"""Tests of noisy releases, the only way from rows to released state."""
 
 from __future__ import annotations
 

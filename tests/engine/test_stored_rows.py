@@ -308,13 +308,13 @@ def test_labels_or_groups_beside_those_of_the_rows_are_refused_before_a_charge(t
     rows, others = parquet(tmp_path), {"y": 1 - Y, "sensitive_features": GROUPS[::-1]}[name]
     named = "'target'" if name == "y" else "'sensitive'"
     model = FairDPClassifier(ledger=ledger, **PLANNED)
-    with pytest.raises(ValueError, match=f"'{name}' was given beside .* by {named}"):
+    with pytest.raises(ValueError, match=f"'{name}' was given for .* in {named}"):
         model.fit(rows, **{name: others})
     assert len(ledger.entries()) == 0
     assert not hasattr(model, "privacy_")
     # The same again is no contradiction.
     fitted = model.fit(rows, rows.target, sensitive_features=rows.sensitive_features)
-    with pytest.raises(ValueError, match=f"'{name}' was given beside .* by {named}"):
+    with pytest.raises(ValueError, match=f"'{name}' was given for .* in {named}"):
         certify(fitted, rows, **{name: others}, count_epsilon=1.0)
     assert len(ledger.entries()) == 1
 
@@ -357,7 +357,7 @@ def test_a_file_that_changes_under_the_fit_ends_it_and_the_charge_stays(tmp_path
 
 
 def test_files_that_were_written_anew_are_refused_before_a_charge(in_memory, tmp_path):
-    """Labels are read when rows are opened: features of other people would be put beside them."""
+    """Labels are read when rows are opened: they would be paired with features of other people."""
     (tmp_path / "rows").mkdir()
     rows = parquet(tmp_path / "rows", X)
     parquet(tmp_path / "rows", X[::-1].copy())

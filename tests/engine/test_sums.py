@@ -1,4 +1,4 @@
-"""The door for moments: what a record can move, and what noise it meets."""
+"""Tests of noisy moments: the effect of a record, and the noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each of two processes does in tests of training together: prints what it found as JSON."""
+"""Program of each of two processes that train together; prints its findings as JSON."""
 
 from __future__ import annotations
 
@@ -176,8 +176,8 @@ def refusals():
 
 
 def death():
-    """What the first process is told when the other one dies in a step, or fails."""
-    calls, released = [], Processes.released
+    """Message of the first process when the other one dies in a step, or fails."""
+    calls, add_up = [], Processes.add_up
 
     def dying(self, *arguments):
         calls.append(1)
@@ -185,9 +185,9 @@ def death():
             if TASK == "kill":
                 os._exit(9)
             raise KeyError("something of its own")
-        return released(self, *arguments)
+        return add_up(self, *arguments)
 
-    Processes.released = dying
+    Processes.add_up = dying
     found = failure(skfairdp.DPSGDClassifier(ledger=LEDGER, **ALL))
     return [found, len(skfairdp.PrivacyLedger(LEDGER).entries())]
 

@@ -1,4 +1,4 @@
-"""What a certificate says about the answers behind a parity gate."""
+"""Tests of a claim about the answers that a parity gate let pass."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def noisy_law(n, p, noise):
 
 
 def noisy_bounds(n, m, told, drawn):
-    """Bounds of all outcomes with the noise `drawn`, by a test that was told of `told`."""
+    """Bounds of all outcomes with the noise `drawn`, by a test that assumes the noise `told`."""
     reach = len(drawn) // 2
     return np.array(
         [

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp.fairness.bounds.head_noise import THEOREM2_NOTIONS, theorem2_bound, theorem2_guarantee
+from skfairdp.fairness.bounds.head_claim import THEOREM2_NOTIONS, theorem2_guarantee
+from skfairdp.fairness.bounds.head_noise import theorem2_bound
 
 BASE = {"max_head_norm": 0.3, "max_grad_norm": 0.5, "learning_rate": 0.4, "noise_std": 1.7}
 

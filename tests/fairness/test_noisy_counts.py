@@ -75,7 +75,7 @@ def test_nearly_noiseless_counts_give_nearly_the_exact_bound():
 @pytest.mark.parametrize("rate", [0.02, 0.4])
 @pytest.mark.parametrize("told", [1.0, 20.0])
 def test_p_values_of_private_sizes_are_none_too_small_by_enumeration(rate, told):
-    """Of one cell, where the interval of sizes holds; a twin that was told of less noise fails."""
+    """Of one cell, where the interval of sizes holds; a twin that assumes less noise fails."""
     n, epsilon, reach = 6, 1.0, 3
     z = np.arange(-reach, reach + 1)
     law = np.exp(-epsilon * np.abs(z))

@@ -31,7 +31,8 @@ def released_path(
     multipliers = tables.multipliers(start)
     released = tables.decided(direction, start), *tables.along(direction, multipliers)
     stds = {name: each.blocks[0].noise_std for name, each in planned(plan).items()}
-    of_sums = (PrefixSums(SIDE, stds[name]).stds for name in ("path", "accuracy"))
+    of_path, of_right = (PrefixSums(SIDE, stds[name]).stds for name in ("path", "accuracy"))
+    of_sums = of_path * tables.rates.balanced_std, of_right
     return ReleasedPath(
         tables.rates, multipliers, *released, stds["decisions"], *of_sums, start=SIDE
     )
@@ -42,11 +43,13 @@ class Redrawn:
 
     def __init__(self, model, X, y, groups, multiplier: float) -> None:
         self.model, self.tolerance = model, float(model.tolerance)
-        self.rates, self.n_groups = Rates.of(model.notion), len(model.groups_)
+        self.rates = Rates.of(model.notion, range(len(model.classes_)))
+        self.n_groups = len(model.groups_)
         self.ascent = len(self.rates.names) > 1 or self.n_groups > 2
         codes = np.searchsorted(np.array(model.groups_), groups)
         sizes = Sizes.of_all(len(y), len(y))
-        self.plan = sizes.plan(*plan_tables(sizes, multiplier, ascent=self.ascent), delta=1e-12)
+        tables = plan_tables(sizes, multiplier, self.rates, ascent=self.ascent)
+        self.plan = sizes.plan(*tables, delta=1e-12)
         chances = Chances(model.module_, self.rates, self.n_groups)
         features = torch.from_numpy(np.asarray(X, dtype=np.float32))
         self.chances, self.told = chances, outputs_by_row(chances, features).numpy()
@@ -78,7 +81,8 @@ class Redrawn:
     def exact(self, direction: np.ndarray, start: float) -> ReleasedPath:
         """Draw the same without noise."""
         sizes = Sizes.of_all(len(self.told), len(self.told))
-        plan = sizes.plan(*plan_tables(sizes, 0.0, ascent=self.ascent), delta=1e-12)
+        exact = plan_tables(sizes, 0.0, self.rates, ascent=self.ascent)
+        plan = sizes.plan(*exact, delta=1e-12)
         return released_path(self.tables(NoiseSource(0), plan), direction, start)
 
 

@@ -24,14 +24,8 @@ from skfairdp.engine.modules import MLP
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.inprocessing.fair_path.path import (
-    AROUND_ONE,
-    MULTIPLIERS,
-    ReleasedPath,
-    around,
-    decisions,
-    flips,
-)
+from skfairdp.inprocessing.fair_path.envelope import Envelopes
+from skfairdp.inprocessing.fair_path.path import AROUND_ONE, MULTIPLIERS, ReleasedPath, around
 from skfairdp.inprocessing.fair_path.public_scores import _softmax_from_sums
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores, ScoresObjective
 from skfairdp.inprocessing.fair_path.tables import Tables, plan_tables, planned
@@ -149,14 +143,14 @@ class Exact:
         targets = tuple(map(torch.from_numpy, (labels, groups)))
         self.rows = Rows(self.chances.logits[points], targets, points)
         sizes = Sizes(("all",), (10**9,), "add-remove")
-        plan = sizes.plan(*plan_tables(sizes, 0.0, ascent=True), delta=1e-12)
+        plan = sizes.plan(*plan_tables(sizes, 0.0, rates, ascent=True), delta=1e-12)
         self.meter = SimpleNamespace(plan=plan)
 
-    def prefix_sums(self, segment, assign, shape):
+    def prefix_sums(self, segment, assign, shape, n_entries=1):
         entries, signs = assign(self.rows)
         table = np.zeros(math.prod(shape))
         kept = entries >= 0
-        np.add.at(table, entries[kept], (self.counts * signs)[kept])
+        np.add.at(table, entries[kept], (self.counts * signs.T).T[kept])
         return table.reshape(shape).cumsum(axis=-1), np.zeros(shape[-1])
 
 
@@ -183,12 +177,12 @@ def test_every_point_of_a_path_is_optimal_for_its_own_gaps(notion, seed, n_group
     else:
         weights = np.random.default_rng(seed).normal(size=(len(slopes), n_groups))
         weights -= weights.mean(axis=1, keepdims=True)
-        direction = np.einsum("sk,sl->kl", weights / mass, rates.selected)
+        direction = np.einsum("sk,sl->kl", weights / mass, rates.selected[..., 1])
     scores, path = path_of(counts, rates, direction)
     pairs = list(itertools.combinations(range(n_groups), 2))
     for j in range(0, len(path.multipliers), 20):
         multiplier = path.multipliers[j]
-        h = decisions(scores, multiplier) > 0.0
+        h = scores[:, 0] - multiplier * scores[:, 1] > 0.0
         accuracy = p[h, :, 1].sum() + p[~h, :, 0].sum()
         levels = slopes @ h + constants
         assert np.allclose(path.levels[..., j], levels)
@@ -391,16 +385,19 @@ def test_standard_errors_are_those_of_the_noise(notion: str) -> None:
 def test_a_row_flips_once_at_most(multipliers: np.ndarray) -> None:
     rng = np.random.default_rng(0)
     scores = np.round(rng.normal(size=(300, 2)), 1)  # zeros and ties among them
-    places, changes = flips(scores, multipliers)
-    table = np.array([decisions(scores, multiplier) > 0.0 for multiplier in multipliers]).T
+    lines = Envelopes(*(np.column_stack([np.zeros(300), part]) for part in scores.T))
+    found = lines.changes(multipliers)
+    table = np.array([scores[:, 0] - m * scores[:, 1] > 0.0 for m in multipliers]).T
+    assert np.array_equal(table, np.array([lines.answers(m) == 1 for m in multipliers]).T)
     middle = len(multipliers) // 2
-    assert (places >= 0).sum() > 50
-    for row, place, change in zip(table, places, changes, strict=True):
+    assert (found.places >= 0).sum() > 50
+    parts = found.places[:, 0], found.left[:, 0], found.entered[:, 0]
+    for row, place, left, entered in zip(table, *parts, strict=True):
         expected = np.full(len(multipliers), row[middle])
         if place >= 0:
             side, first = divmod(place, middle)
             expected[slice(middle + 1 + first, None) if side else slice(0, middle - first)] ^= True
-            assert change == (-1 if row[middle] else 1)
+            assert (left, entered) == (row[middle], not row[middle])
         assert (row == expected).all()
 
 

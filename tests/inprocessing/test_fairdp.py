@@ -15,6 +15,7 @@ from torch import nn
 from skfairdp import FairDPClassifier
 from skfairdp.engine import nets
 from skfairdp.engine.inference import outputs
+from skfairdp.engine.objectives import BinaryObjective
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fairdp.checks import GapStop
@@ -403,7 +404,8 @@ def test_the_table_for_stopping_takes_each_row_by_itself():
     rows = SimpleNamespace(X=X, codes=np.zeros(50, dtype=int), targets=(torch.zeros(50),))
 
     def cells(module):
-        run = SimpleNamespace(prepared=SimpleNamespace(module=module))
+        prepared = SimpleNamespace(module=module)
+        run = SimpleNamespace(prepared=prepared, decisions=BinaryObjective().decisions)
         return GapStop(run, FairDPClassifier(), cut=0.0)._cell(rows)
 
     assert not cells(Mixing()).any()

@@ -11,7 +11,6 @@ from skfairdp import DPFermiClassifier
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.inprocessing.fermi_objective import DualMatrix, ErmiObjective
-from skfairdp.inprocessing.rates.objective import soft_predictions
 from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes
 from tests.inprocessing.rows import two_groups
@@ -54,7 +53,7 @@ class Problem:
         self.targets = (self.labels, self.cells)
 
     def soft(self):
-        return soft_predictions(self.output, self.base, 1.0).numpy()
+        return self.base.scores(self.output).numpy()
 
     def psi(self, W):
         """psi of every record, as the published formula has it."""

@@ -129,7 +129,7 @@ def test_blocks_that_public_rows_join_were_rehearsed(monkeypatch: pytest.MonkeyP
 
 
 def test_the_mean_of_public_rows_is_the_same_beside_any_batch() -> None:
-    """Bit by bit: nothing of the secret batch reaches what is released without noise."""
+    """Bit by bit: the secret batch does not reach what is released without noise."""
     X, y, groups = people()
     module = MLP(X.shape[1])
     constraints = RateConstraints("demographic_parity", [0, 1], 2, 0.0, against="population")

@@ -264,18 +264,6 @@ def test_what_does_not_go_together_is_refused_before_a_charge(
     assert len(ledger) == 0
 
 
-def test_a_plan_about_others_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = DPSGDClassifier._sizes
-    counts = iter([600, 300])  # the fit itself counts more than the rows
-    monkeypatch.setattr(
-        DPSGDClassifier,
-        "_sizes",
-        lambda self, groups, n, noise: sound(self, None, next(counts), noise),
-    )
-    with pytest.raises(ValueError, match="counts others"):
-        fit_many(linear(), 2, X, Y)
-
-
 def test_rows_on_disk_and_groups_of_processes_are_refused(tmp_path, monkeypatch) -> None:
     X.tofile(tmp_path / "rows")
     stored = np.memmap(tmp_path / "rows", np.float32, "r", shape=X.shape)

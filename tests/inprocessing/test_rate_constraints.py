@@ -1,4 +1,4 @@
-"""From a table of predictions to gaps, and to what each record adds to them."""
+"""Tests of gaps from a table of predictions, and of the share of each record in them."""
 
 from __future__ import annotations
 

@@ -247,15 +247,17 @@ def test_a_classifier_names_the_regressors_for_numbers_with_fractions():
     assert "astype" not in str(caught.value)
 
 
-def test_a_certificate_states_privacy_and_refuses_rates_of_numbers():
+def test_a_certificate_states_privacy_and_compares_predictions():
     X, y = amounts(200)
     model = DPSGDRegressor(target_bounds=(0, 100), **QUICK).fit(X, y)
     stated = certify(model)
     assert stated.privacy == model.privacy_
     assert stated.verify(model)
     assert any("target_bounds was declared" in text for text in stated.privacy.assumptions)
-    with pytest.raises(ValueError, match="MetricFrame"):
-        certify(model, X, sensitive_features=X[:, 0] > 0.5)
+    groups = np.where(X[:, 0] > 0.5, "high", "low")
+    compared = certify(model, X, y, sensitive_features=groups)
+    assert compared.fairness[0].notion == "distribution_gap"
+    assert compared.errors.rows == 200
     model.target_bounds_ = (0.0, 1000.0)
     assert not stated.verify(model)
 

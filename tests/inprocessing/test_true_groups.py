@@ -1,4 +1,4 @@
-"""What randomised groups tell of true ones, on laws where everything is known."""
+"""Tests of estimates about true groups from randomised ones, on known distributions."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_every_way_out_draws_from_the_plan():
         "public_rows": lambda: release.public_rows(clipper),
     }
     shown = {n for n, v in vars(NoisyRelease).items() if callable(v) and not n.startswith("_")}
-    assert set(ways) == shown - {"beside"}  # which makes another release, of a plan of its own
+    assert set(ways) == shown - {"beside"}  # which makes another release, of its own plan
     for way in ways.values():
         with pytest.raises(PlanError):
             way()

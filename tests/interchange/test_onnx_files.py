@@ -21,6 +21,13 @@ from skfairdp.interchange import save_onnx
 from tests.common.roster import once, people
 
 
+def unreadable(X: np.ndarray) -> np.ndarray:
+    """Rows that an estimator refuses, each by one value."""
+    rows = X[:4].astype(np.float32)
+    rows[np.arange(4), np.arange(4) % rows.shape[1]] = [np.nan, np.inf, -np.inf, 3e38]
+    return rows
+
+
 @pytest.mark.slow  # torch's exporter takes seconds
 @pytest.mark.parametrize("name", ["DP-SGD", "fair path"])
 def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
@@ -39,6 +46,9 @@ def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
     assert facts["model_digest"] == certificate.model_digest
     assert facts["certificate"] == certificate.to_json()
     assert facts["privacy"] == certificate.sentence
+    places, found = ReferenceEvaluator(file).run(None, {"X": unreadable(X)})
+    assert (places == len(model.classes_)).all()
+    assert np.isnan(found).all()
     # Nothing tells where on this machine the code lies that made it.
     content = (tmp_path / "model.onnx").read_bytes()
     assert str(Path(torch.__file__).parent).encode() not in content
@@ -54,6 +64,8 @@ def test_numbers_are_those_of_the_regressor_in_units_of_the_target(tmp_path: Pat
     file = onnx.load(tmp_path / "model.onnx")
     (found,) = ReferenceEvaluator(file).run(None, {"X": X.astype(np.float32)})
     np.testing.assert_allclose(found, model.predict(X), rtol=0, atol=1e-3)
+    (found,) = ReferenceEvaluator(file).run(None, {"X": unreadable(X)})
+    assert np.isnan(found).all()
     facts = {entry.key: entry.value for entry in file.metadata_props}
     assert json.loads(facts["target_bounds"]) == [-20.0, 60.0]
     assert "classes" not in facts
@@ -93,6 +105,31 @@ def test_a_class_that_decides_by_itself_is_refused(tmp_path: Path) -> None:
     X, y, _ = people()
     model = Lenient(max_epochs=1, progress=False).fit(X, y)
     with pytest.raises(TypeError, match="not those of one net"):
+        save_onnx(model, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+class Draws(nn.Linear):
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return super().forward(X) + torch.randn(len(X), 1)
+
+
+class Counts(nn.Linear):
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return super().forward(X) * (1.0 if len(X) < 100 else -1.0)
+
+
+@pytest.mark.slow  # torch's exporter takes seconds
+@pytest.mark.parametrize("kind", [Draws, Counts])
+def test_a_file_that_answers_otherwise_than_the_model_is_refused(
+    kind: type, tmp_path: Path
+) -> None:
+    X, y, _ = people()
+    net = NeuralNet(
+        kind, nn.BCEWithLogitsLoss, module__in_features=X.shape[1], module__out_features=1
+    )
+    model = DPSGDClassifier(net=net, max_epochs=1, progress=False).fit(X, y)
+    with pytest.raises(ValueError, match="otherwise than 'model'"):
         save_onnx(model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""What a search of scikit-learn cost: its fits compose, its scores have no finite cost."""
+"""Tests of the cost of scikit-learn's searches: fits compose, scores have no finite cost."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def test_candidates_are_independent_draws_from_the_prior(fits, monkeypatch) -> N
     assert len(set(clips)) == 15
     assert stats.kstest(np.log(clips), stats.uniform(np.log(0.1), np.log(20)).cdf).pvalue > 1e-6
     weights = {float(next(model.module_.parameters()).detach().sum()) for model in fits}
-    assert len(weights) == 15  # noise of its own, too
+    assert len(weights) == 15  # its own noise, too
 
 
 def test_two_searches_share_neither_noise_nor_split_nor_candidates() -> None:
@@ -277,9 +277,10 @@ def test_nothing_but_the_winner_is_kept() -> None:
 class Leaky(PrivateSearchCV):
     """A search that returns what scikit-learn's would."""
 
-    def _fit(self, *rows):
-        super()._fit(*rows)
+    def _fit(self, given, charge):
+        receipt = super()._fit(given, charge)
         self.cv_results_ = {"mean_test_score": np.array([self.best_score_])}
+        return receipt
 
 
 def test_a_search_that_returned_its_results_would_be_noticed() -> None:
@@ -504,7 +505,7 @@ def test_the_ledger_hears_of_one_search_and_keeps_a_crashed_one(tmp_path, monkey
         (build(scoring="f1"), "'scoring' parameter"),
         (build(holdout_fraction=0), "'holdout_fraction' parameter"),
         (build(tolerance=0.1), "sensitive_features=None"),
-        (build(DPSGDClassifier(ledger="x.db")), "ledger of its own"),
+        (build(DPSGDClassifier(ledger="x.db")), "its own ledger"),
         (build(DPSGDClassifier(reproducible_noise=True)), "share their noise"),
         (build(FairDPClassifier(group_sizes_epsilon=0.1)), "buy its own sizes"),
         (build(Pipeline([("scale", StandardScaler()), ("clf", DPSGDClassifier(**FAST))]),
@@ -539,24 +540,6 @@ def test_rows_and_steps_of_a_pipeline_are_refused_before_any_charge(
     with pytest.raises((ValueError, TypeError), match=message):
         build(steps, {"clf__max_grad_norm": [1.0]}, ledger=ledger).fit(change(X), y)
     assert ledger.entries() == ()
-
-
-def test_old_names_of_parameters_work_for_one_release() -> None:
-    inner = DPSGDClassifier(**FAST)
-    with pytest.warns(FutureWarning, match="is called") as caught:
-        search = PrivateSearchCV(inner, distributions=CLIPS, mean_fits=3, objective="auc")
-    told = [str(warning.message) for warning in caught]
-    assert sum("'mean_fits' of PrivateSearchCV is called 'n_iter'" in text for text in told) == 1
-    assert len(told) == 3
-    assert all(w.filename == __file__ for w in caught)
-    assert (search.n_iter, search.scoring, search.param_distributions) == (3, "roc_auc", CLIPS)
-    assert {"n_iter", "scoring", "param_distributions"} < set(search.get_params(deep=False))
-    assert "mean_fits" not in search.get_params()
-    with pytest.warns(FutureWarning, match="mean_fits"):
-        assert search.set_params(mean_fits=5) is search
-    assert clone(search).n_iter == 5
-    with pytest.raises(TypeError, match="both 'n_iter' and 'mean_fits'"):
-        PrivateSearchCV(inner, CLIPS, n_iter=2, mean_fits=3)
 
 
 def test_a_search_in_a_process_group_is_refused_before_any_charge(monkeypatch, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""From a named (epsilon, tolerance) to a model with a proof, or to the proof of what was tried."""
+"""Tests of specifications: a model that meets (epsilon, tolerance), or a record of the attempts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""References from outside: figures that other packages print, beside the ones printed here."""
+"""Comparisons of printed figures with those of other packages."""

@@ -1,4 +1,4 @@
-"""What stands for an abstention, by the type of the classes."""
+"""Tests of the label of an abstention, by the type of the classes."""
 
 from __future__ import annotations
 

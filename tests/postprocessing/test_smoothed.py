@@ -13,14 +13,20 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
+from torch import nn
 
 from skfairdp import (
     AbstainingClassifier,
+    CovarianceConstrainedClassifier,
+    DPAdditiveClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
+    DPSGDRegressor,
     FairDPClassifier,
+    FairPathClassifier,
     FunctionalMechanismClassifier,
     LagrangianDualClassifier,
+    PATEClassifier,
     PrivacyLedger,
     SmoothedClassifier,
     certify,
@@ -40,6 +46,7 @@ FAIR_FM = FunctionalMechanismClassifier(
 NET = default_net().set_params(module__hidden_sizes=())
 SGD = DPSGDClassifier(NET, max_epochs=1, progress=False)
 DEEP = DPSGDClassifier(max_epochs=1, progress=False)
+TWO_LOGITS = default_net().set_params(criterion=nn.CrossEntropyLoss)
 
 
 def fitted(estimator, **settings):
@@ -71,12 +78,18 @@ def test_models_of_groups_are_one_charge_of_the_largest(tmp_path):
 def test_what_a_model_of_a_group_is_charged_for_is_what_it_promises():
     for estimator in (FM, SGD):
         inner = clone(estimator).set_params(classes=[0, 1], dataset_size=300)
-        quoted = inner._quote(X[:300], Y[:300])
-        assert quoted == inner.fit(X[:300], Y[:300]).privacy_
+        quoted = inner.quote(n_rows=300, n_features=X.shape[1])
+        assert quoted.privacy == inner.fit(X[:300], Y[:300]).privacy_
+
+
+class Around(LogisticRegression):
+    def __init__(self, inner=None):
+        super().__init__()
+        self.inner = inner
 
 
 def test_a_ledger_further_inside_models_of_groups_is_refused():
-    around = AbstainingClassifier(clone(FM).set_params(ledger="spent.db"))
+    around = Around(clone(FM).set_params(ledger="spent.db"))
     with pytest.raises(ValueError, match="every clone would charge"):
         fitted(around, training="per_group")
 
@@ -316,6 +329,45 @@ def test_bad_settings_are_refused_by_name(case):
     with pytest.raises(ValueError, match=message):
         model.fit(X, Y, sensitive_features=GROUPS)
     assert not hasattr(model, "classes_")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "settings", "message"),
+    [
+        (FairPathClassifier(), {}, "parameters can be read"),
+        (DPAdditiveClassifier((-6, 6)), {}, "parameters can be read"),
+        (PATEClassifier(), {}, "parameters can be read"),
+        (DPSGDRegressor(target_bounds=(0, 1)), {}, "parameters can be read"),
+        (AbstainingClassifier(FM), {}, "parameters can be read"),
+        (SmoothedClassifier(FM), {}, "parameters can be read"),
+        (DPSGDClassifier(TWO_LOGITS), {"part": "head"}, "single logit"),
+        (DEEP, {"training": "per_group", "part": "head"}, "cannot be averaged"),
+    ],
+    ids=lambda part: type(part).__name__ if hasattr(part, "fit") else "",
+)
+def test_parameters_that_cannot_be_smoothed_are_refused_before_a_charge(
+    estimator, settings, message, tmp_path
+):
+    ledger = PrivacyLedger(tmp_path / "spent.db", budget=(5.0, 1e-5))
+    names = [name for name in estimator.get_params() if name.split("__")[-1] == "ledger"]
+    charged = clone(estimator).set_params(**dict.fromkeys(names, ledger))
+    with pytest.raises(ValueError, match=message):
+        fitted(charged, **settings)
+    assert not ledger.entries()
+    if not settings:  # nets are made at fit
+        with pytest.raises(ValueError, match=message):
+            SmoothedClassifier(charged).quote(n_rows=600)
+
+
+def test_a_linear_net_of_two_logits_gets_drawn_noise():
+    net = clone(TWO_LOGITS).set_params(module__hidden_sizes=())
+    model = fitted(DPSGDClassifier(net, max_epochs=1, progress=False), n_draws=11)
+    assert not model.model_.exact
+    assert set(np.unique(model.predict_proba(X)[:, 1] * 11).round(6)) <= set(range(12))
+
+
+def test_the_weights_of_a_fair_linear_model_without_privacy_are_smoothed():
+    assert fitted(CovarianceConstrainedClassifier()).model_.exact
 
 
 def test_fairsmooth_needs_two_groups_and_two_classes():

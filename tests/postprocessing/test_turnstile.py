@@ -56,7 +56,7 @@ def test_a_stored_state_goes_on_where_it_was(again) -> None:
     later = queries(100, seed=1)
     assert (other.admit(*later) == state.admit(*later)).all()
     assert other.save() == state.save()
-    other.admit(*queries(10, seed=2))  # it has a lock of its own, and counts apart
+    other.admit(*queries(10, seed=2))  # it has its own lock, and counts apart
     assert other.save() != state.save()
 
 
@@ -73,8 +73,8 @@ def test_what_was_not_saved_by_such_a_gate_is_refused_and_changes_nothing() -> N
     state.admit(*queries(60))
     before = state.save()
     for wrong, match in [
-        ({}, "not what save"),
-        (before | {"gate": None}, "not what save"),
+        ({}, "not made by save"),
+        (before | {"gate": None}, "not made by save"),
         (turnstile(tolerance=0.3).save(), "another tolerance"),
         (before | {"asked": [0, 0]}, "at least the number of answers"),
         (before | {"asked": [1, 2, 3]}, "asked must hold 2 integers"),

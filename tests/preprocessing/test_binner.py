@@ -79,7 +79,7 @@ def test_a_pipeline_with_it_costs_what_its_classifier_costs() -> None:
         ({"bounds": {"rooms": (0, 1), "city": (0, 1)}}, "both bounds and categories"),
         ({"categories": {"city": "Oslo"}}, "list of texts"),
         ({"categories": {"city": ["Oslo", "Oslo"]}}, "repeats"),
-        ({"categories": {"city": ["Oslo", None]}}, "no category"),
+        ({"categories": {"city": ["Oslo", None]}}, "not a category"),
         ({"categories": None}, "neither bounds nor categories"),
         ({"n_bins": 1}, "n_bins"),
         ({"scale": "cubic"}, "scale"),

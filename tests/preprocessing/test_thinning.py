@@ -45,7 +45,7 @@ class Seen(DPSGDClassifier):
 
 
 class SeenWithGroups(FairDPClassifier):
-    """The same for an estimator that is told the groups."""
+    """The same for an estimator that gets the groups."""
 
     given: tuple
 
@@ -330,7 +330,7 @@ def test_an_estimator_that_was_fitted_elsewhere_stays_there() -> None:
         ({"groups": ("a", "b")}, "'groups' is set"),
         ({"estimator": PrivateThinningClassifier(DPSGDClassifier())}, "lacks dataset_size, delta"),
         ({"estimator__delta": 0.5}, "'delta' must be below 1/n"),
-        ({"estimator__batch_size": 10_001}, "made-up rows either.*'batch_size' must be at most"),
+        ({"estimator__batch_size": 10_001}, "10,000 rows either.*'batch_size' must be at most"),
         ({"estimator__batch_size": 10_000}, "cannot be trained on this number of rows"),
     ],
     ids=lambda value: ", ".join(value) if isinstance(value, dict) else None,

@@ -1,4 +1,4 @@
-"""Vector sums with Laplace noise: what they cost, alone and beside other releases."""
+"""Tests of the cost of vector sums with Laplace noise, alone and with other releases."""
 
 from __future__ import annotations
 
@@ -96,9 +96,27 @@ def test_randomised_response_dominates_the_vector_of_laplace_noises():
             assert spent <= dominating + 5 / math.sqrt(len(z))
 
 
-def test_laplace_noise_has_its_scale():
-    values = NoiseSource().laplace((200, 100), 3.0)
+def test_laplace_noise_has_its_scale_and_is_added_in_whole_steps():
+    sums = np.full((200, 100), 1.0 / 3.0)
+    values = NoiseSource().laplace_on_grid(sums, 3.0)
     assert values.shape == (200, 100)
-    assert stats.kstest(values.ravel(), stats.laplace(scale=3.0).cdf).pvalue > 1e-9
-    with pytest.raises(ValueError, match="scale=-1"):
-        NoiseSource().laplace(3, -1.0)
+    # Fails by chance with a probability of 1e-9.
+    assert stats.kstest((values - sums).ravel(), stats.laplace(scale=3.0).cdf).pvalue > 1e-9
+    steps = values / (3.0 * 2.0**-32)
+    assert np.array_equal(steps, np.rint(steps))
+    floats = sums + 3.0 * np.random.default_rng(0).laplace(size=sums.shape)  # the twin
+    assert not np.array_equal(floats / (3.0 * 2.0**-32), np.rint(floats / (3.0 * 2.0**-32)))
+    with pytest.raises(ValueError, match="std=-1"):
+        NoiseSource().laplace_on_grid(np.zeros(3), -1.0)
+    assert np.array_equal(NoiseSource().laplace_on_grid(sums, 0.0), sums)
+
+
+def test_rounding_to_the_grid_is_charged_for_each_number_of_a_sum():
+    released = LaplaceSum(name="s", max_norm=1.0, weights=(1.0, 0.0), scale=2.0, numbers=5000)
+    cells = ("a", "b")
+    plan = Plan(cells=cells, segments=(), sums=(released,), adjacency="zero-out", delta=0.0)
+    assert plan.charged_epsilon(released, 0) == released.epsilon(0) == 0.5
+    exact = replace(plan, exact_noise=True)
+    assert exact.charged_epsilon(released, 0) == 0.5 + 5000 * 2.0**-31
+    assert exact.charged_epsilon(released, 1) == 0.0
+    assert epsilon(plan, 1e-9) < epsilon(exact, 1e-9) < epsilon(plan, 1e-9) * (1.0 + 1e-3)

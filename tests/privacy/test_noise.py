@@ -1,4 +1,4 @@
-"""Noise: its law, its independence, and that nothing of it can be repeated by accident.
+"""Tests of noise: distribution, independence, and that none is repeated by accident.
 
 Tolerances hold with probability 1 - 1e-9 a test: six standard errors.
 """

@@ -1,4 +1,4 @@
-"""What a plan can be, and that nothing is released beside it."""
+"""Tests of valid plans, and that nothing is released outside of them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS
-from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, _factor, prefix_norm
+from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, _factor, prefix_norm, within_norm
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import GRID_FAILURE, Block, Plan, Segment
 
@@ -127,3 +127,40 @@ def test_a_segment_that_nobody_charged_is_refused() -> None:
     release = release_of(segment())
     with pytest.raises(PlanError, match="does not hold"):
         release.prefix_sums(segment(noise_std=2.0), in_the_first, (2, 4))
+
+
+@pytest.mark.parametrize("n_entries", [2, 4, 18])
+def test_a_record_of_several_entries_moves_sums_by_less_than_is_charged(n_entries: int) -> None:
+    """Whatever it asks for: entries of one sign in one histogram would add up to more."""
+    rng, length, n_columns = np.random.default_rng(0), 31, 24
+    entries = rng.integers(-1, 3 * length, size=(500, n_columns))
+    signs = rng.choice([-1, 1], size=entries.shape)
+    # Far apart in as many histograms, the worst that is allowed; and all in one bin.
+    entries[0], signs[0] = np.arange(n_columns) * length, 1
+    entries[1], signs[1] = 0, 1
+    kept = within_norm(entries, signs, length, n_entries)
+    factor = _factor(length)
+    norms = np.zeros(len(kept))
+    for row, (own, sign) in enumerate(zip(kept, signs, strict=True)):
+        counts = np.zeros(n_columns * length)
+        np.add.at(counts, own[own >= 0], sign[own >= 0])
+        norms[row] = np.linalg.norm(counts.reshape(-1, length) @ factor.T)
+    charged = prefix_norm(length, n_entries)
+    assert norms.max() == norms[0] == pytest.approx(charged, rel=1e-5)
+    assert norms.max() <= charged
+    assert norms[1] == pytest.approx(prefix_norm(length), rel=1e-5)
+    # What is within the bounds stays as it is.
+    assert ((kept == entries) | (kept == -1)).all()
+    assert np.array_equal(within_norm(kept, signs, length, n_entries), kept)
+
+
+def test_the_release_takes_of_a_record_the_entries_that_its_plan_states() -> None:
+    planned = segment(noise_std=0.0, failure=0.0, max_norm=prefix_norm(4, 2))
+    entries = np.array([[0, 5, 6], [0, 0, -1], [3, 7, 7], [-1, -1, -1], [4, 1, 2]])
+    signs = np.array([[1, -1, -1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [1, -1, 1]])
+    sums, _ = release_of(planned).prefix_sums(planned, lambda _: (entries, signs), (2, 4), 2)
+    # Of the first row the third entry is the second of its sign; the third row is in no cell.
+    assert np.array_equal(sums, [[2, 1, 1, 1], [1, 0, 0, 0]])
+    again = segment(max_norm=prefix_norm(4, 2))
+    with pytest.raises(PlanError, match=r"prefix_norm\(4, 3\)"):
+        release_of(again).prefix_sums(again, lambda _: (entries, signs), (2, 4), 3)

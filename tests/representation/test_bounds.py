@@ -1,4 +1,4 @@
-"""What epsilon implies for predictors and for information, against exact computation.
+"""Tests of the consequences of epsilon for predictors and information, by exact computation.
 
 Populations are finite and the randomisers' laws are known, so rates and information are
 computed, not estimated. The only tolerance is for rounding and for a cut tail of 1e-8.

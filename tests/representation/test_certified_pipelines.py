@@ -1,4 +1,4 @@
-"""What a Pipeline may claim when rows pass through a private release on their way."""
+"""Tests of the claims about a Pipeline with a private release among its steps."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_private_classifier_behind_releases_states_its_promise_beside():
     privacy = certify(fitted(LaplaceTransformer(EPSILON), final)).privacy
     assert privacy.epsilon == EPSILON
     assert privacy.adjacency == "local"
-    beside = [text for text in privacy.assumptions if "never added" in text]
+    beside = [text for text in privacy.assumptions if "not composed with it" in text]
     assert len(beside) == 1
     assert "δ = 0.0001" in beside[0]
 
@@ -112,7 +112,7 @@ def test_a_search_around_releases_is_not_covered():
 
 
 class ByGroup(ClassifierMixin, BaseEstimator):
-    """Predicts the group that it is told."""
+    """Predicts the group that it gets."""
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)

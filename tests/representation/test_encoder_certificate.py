@@ -1,4 +1,4 @@
-"""What an encoder's certificate says in each of its forms, and to whom it promises nothing."""
+"""Tests of an encoder's certificate in each form, and of the people that it does not protect."""
 
 from __future__ import annotations
 

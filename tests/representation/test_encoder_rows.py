@@ -1,4 +1,4 @@
-"""A row is encoded by itself: whatever is beside it, and whatever net encodes it."""
+"""Tests that a row is encoded by itself, whatever the other rows and whatever the net."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_row_is_encoded_to_the_last_bit_alike_in_any_company(name: str) -> Non
 
 
 class Centred(RepresentationModule):
-    """Encodes rows relative to the mean of those beside them."""
+    """Encodes rows relative to the mean of the batch."""
 
     def encode(self, x: torch.Tensor) -> torch.Tensor:
         return self.encoder(x - x.mean(dim=0))

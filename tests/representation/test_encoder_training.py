@@ -8,6 +8,7 @@ import torch
 from sklearn.datasets import make_blobs
 
 from skfairdp import PrivateFairEncoder
+from skfairdp.assumptions import ALONE
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.nets import PreparedNet
 from skfairdp.engine.randomness import OwnDraws
@@ -117,13 +118,20 @@ def test_noiseless_private_training_without_records_moves_nothing() -> None:
 def test_what_the_rehearsal_decides_holds_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """A net that rounds a row by its place goes one by one, as it did on made-up rows."""
     seen = []
-    monkeypatch.setattr(training, "rehearse", lambda _, clipper, *of: clipper.take_one_by_one())
+
+    def one_by_one(_, clipper, *of: object) -> str:
+        while not clipper.one_by_one:
+            clipper.retreat()
+        return clipper.arithmetic
+
+    monkeypatch.setattr(training, "rehearse", one_by_one)
     monkeypatch.setattr(
         training, "descend_privately", lambda _, rows, clipper, **of: seen.append(clipper)
     )
     X, y, _ = people(60)
-    PrivateFairEncoder(train_privately=True, **FAST).fit(X, y)
+    encoder = PrivateFairEncoder(train_privately=True, **FAST).fit(X, y)
     assert [clipper.one_by_one for clipper in seen] == [True]
+    assert ALONE in encoder.training_privacy_.assumptions
 
 
 def test_plain_training_lowers_the_loss_in_whole_passes() -> None:

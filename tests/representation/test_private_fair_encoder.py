@@ -298,7 +298,7 @@ def test_the_certificate_states_releases_training_rows_and_bounds() -> None:
         "deployed model",
         "any downstream predictor",
     }
-    assert any("release tells at least" in remark for remark in after.remarks)
+    assert any("release reveals at least" in remark for remark in after.remarks)
     assert type(after).from_json(after.to_json()) == after
     assert before.satisfies(epsilon=0.5, protects="released_representation")
     assert not before.satisfies(epsilon=0.5, protects="record")
@@ -337,7 +337,7 @@ def test_private_training_has_a_statement_of_its_own() -> None:
     assert training.event is not None
     assert model.privacy_.protects == "released_representation"
     assert model.privacy_.epsilon == 5.0
-    assert any("promise of their own" in text for text in model.privacy_.assumptions)
+    assert any("their own promise" in text for text in model.privacy_.assumptions)
     declared = fitted("trained privately", dataset_size=300)
     assert declared.training_privacy_.adjacency == "add-remove"
     assert once("laplace").training_privacy_.is_void
@@ -519,7 +519,7 @@ def test_a_pipeline_promises_what_the_release_promises() -> None:
     claims = {claim.scope: claim for claim in certificate.fairness}
     assert claims["any downstream predictor"].bound == downstream_bound(0.5)
     assert claims["deployed model"].estimate <= 1.0
-    assert any("release tells at least" in remark for remark in certificate.remarks)
+    assert any("release reveals at least" in remark for remark in certificate.remarks)
 
 
 # -- images ---------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """An audit that flips people's groups does not refute the claim, but refutes too little noise.
 
-Every one of 4,000 people has a feature of their own and a group drawn by a coin; the attacker
+Every one of 4,000 people has their own feature and a group drawn by a coin; the attacker
 knows everything but the coins. The model is linear and starts at zero, the batch is everybody,
 other rows keep the multipliers at their limit: so a person's weight is their loss, the same for all
 with their label, plus a push whose sign is their group's, plus noise. The 800 most extreme

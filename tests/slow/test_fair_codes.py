@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from skfairdp import PrivateFairEncoder
 from skfairdp.datasets import fetch_compas
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
-from skfairdp.fairness.derivation import DOWNSTREAM_LIKE
+from skfairdp.fairness.scopes import DOWNSTREAM_LIKE
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
 
 pytestmark = pytest.mark.slow

@@ -21,8 +21,10 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.inprocessing.fair_path.path import SIDE, around, flips
+from skfairdp.inprocessing.fair_path.envelope import Envelopes
+from skfairdp.inprocessing.fair_path.path import SIDE, around
 from skfairdp.inprocessing.fair_path.scores import Rates, ScoresObjective
+from skfairdp.inprocessing.fair_path.tables import plan_tables
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.noise import NoiseSource
@@ -123,7 +125,9 @@ def audit_table(error: float) -> tuple[float, float, float]:
     rng = np.random.default_rng(0)
     scores = rng.uniform(-1, 1, size=(n, 2))
     scores[-1] = (0.9, 0.5)  # not selected from a multiplier of 1.8 on
-    places, changes = flips(scores, around(0.0))
+    lines = Envelopes(*(np.column_stack([np.zeros(n), part]) for part in scores.T))
+    found = lines.changes(around(0.0))
+    places, changes = found.places[:, 0], 2 * found.entered[:, 0] - 1
     side, place = divmod(int(places[-1]), SIDE)
     assert side == 1
     assert place < 100
@@ -173,6 +177,74 @@ def test_a_quarter_of_the_tables_noise_alone_is_caught(monkeypatch) -> None:
     assert found > claimed
 
 
+# -- the table of several classes -------------------------------------------------------
+
+
+def audit_changes(error: float) -> tuple[float, float, float]:
+    """The same of a table of four classes, for a record whose answer changes three times."""
+    n_classes, n, multiplier = 4, 40, 1.34
+    rates = Rates.of("demographic_parity", range(n_classes))
+    sizes = Sizes.of_all(n, n)
+    tables = plan_tables(sizes, multiplier, rates, ascent=True)
+    table = next(s for s in tables if s.blocks[0].name == "path")
+    plan = sizes.plan(table, delta=1e-5)
+    rng = np.random.default_rng(0)
+    gains, costs = rng.normal(size=(2, n, n_classes))
+    gains[-1], costs[-1] = (0.0, 3.0, 4.0, 3.0), (3.0, 1.0, -1.0, -3.0)
+    found = Envelopes(gains, costs).changes(around(0.0))
+    assert (found.places[-1] >= 0).sum() == n_classes - 1
+    side, place = np.divmod(found.places, SIDE)
+    parts = [(side * n_classes + answers) * SIDE + place for answers in (found.left, found.entered)]
+    entries = np.hstack([np.where(found.places < 0, -1, part) for part in parts])
+    signs = np.hstack([-np.ones_like(found.places), np.ones_like(found.places)])
+    shape = 2, n_classes, SIDE
+    matrix = PrefixSums(SIDE, table.blocks[0].noise_std)._matrix / 2.0**38
+
+    def counted(rows: slice) -> np.ndarray:
+        counts = np.zeros(shape)
+        kept = entries[rows] >= 0
+        np.add.at(counts.reshape(-1), entries[rows][kept], signs[rows][kept])
+        return counts @ matrix.T
+
+    own, known = counted(slice(-1, None)), counted(slice(None, -1))
+    # The record moves what is charged, but for signs that pull against each other.
+    assert 0.7 < np.linalg.norm(own) * table.multiplier(0) < 1.0
+    module = torch.nn.Linear(1, 1)
+    clipper = make_clipper(
+        module, flatten(module), ScoresObjective(Rates.of("equal_opportunity"), 2)
+    )
+
+    def score(present: bool, noise: NoiseSource) -> float:
+        codes = np.append(np.zeros(n - 1, dtype=int), 0 if present else -1)
+        rows = Rows(torch.zeros(n, 1), (torch.zeros(n),) * 2, codes)
+        release = NoisyRelease(rows, plan, clipper, noise)
+        sums, _ = release.prefix_sums(table, lambda _: (entries, signs), shape, rates.n_entries())
+        seen = np.diff(sums, axis=-1, prepend=0.0) @ matrix.T - known
+        return float((seen * own).sum() / (own**2).sum())
+
+    noise = NoiseSource()
+    there, gone = (np.array([score(p, noise) for _ in range(N_RUNS)]) for p in (True, False))
+    shown = []
+    for threshold in (1.0, 1.25):
+        hits = int((there >= threshold).sum()), N_RUNS, int((gone >= threshold).sum()), N_RUNS
+        shown.append(epsilon_shown(*hits, delta=plan.delta, error=error))
+    seen = (there.mean() - gone.mean()) / np.hypot(there.std(), gone.std()) * N_RUNS**0.5
+    return max(shown), epsilon(plan), float(seen)
+
+
+def test_the_table_of_several_classes_stays_below_the_claim() -> None:
+    found, claimed, seen = audit_changes(REFUTED)
+    assert 1.5 < claimed < 2.0
+    assert found <= claimed
+    assert seen > 6.0
+
+
+def test_a_quarter_of_the_noise_of_several_classes_is_caught(monkeypatch) -> None:
+    divided(monkeypatch, "on_grid")
+    found, claimed, _ = audit_changes(1e-3)
+    assert found > claimed
+
+
 # -- the attribute alone ----------------------------------------------------------------
 
 N_TOLD = 400
@@ -182,7 +254,7 @@ def audit_attribute(monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.nda
     """Log likelihood ratios of one person's two groups, over all that a fit releases.
 
     Everybody else's group is known. Each release of one fit is made many times in either world,
-    with noise of its own, and compared with its noiseless values in both.
+    with its own noise, and compared with its noiseless values in both.
     """
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(40, 2)), np.arange(40) % 2
@@ -220,7 +292,7 @@ def audit_attribute(monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.nda
         look(self, "statistic", arguments, exact, lambda seen: seen.numpy(), std)
         return honest["statistic"](self, *arguments)
 
-    def prefix_sums(self, segment, assign, shape):
+    def prefix_sums(self, segment, assign, shape, n_entries=1):
         matrix = PrefixSums(shape[-1], segment.blocks[0].noise_std)._matrix / 2.0**38
 
         def exact(rows: Rows) -> np.ndarray:
@@ -232,8 +304,9 @@ def audit_attribute(monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.nda
         def undone(seen) -> np.ndarray:
             return np.diff(seen[0], axis=-1, prepend=0.0) @ matrix.T
 
-        look(self, "prefix_sums", (segment, assign, shape), exact, undone, 1.0)
-        return honest["prefix_sums"](self, segment, assign, shape)
+        arguments = segment, assign, shape, n_entries
+        look(self, "prefix_sums", arguments, exact, undone, 1.0)
+        return honest["prefix_sums"](self, *arguments)
 
     monkeypatch.setattr(NoisyRelease, "statistic", statistic)
     monkeypatch.setattr(NoisyRelease, "prefix_sums", prefix_sums)

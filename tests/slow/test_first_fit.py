@@ -1,4 +1,4 @@
-"""What the first fit of a process costs beside the fit."""
+"""Tests of the start-up cost of the first fit of a process."""
 
 from __future__ import annotations
 

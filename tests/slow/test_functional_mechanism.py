@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def moved(z, t):
-    """What a record adds to the released sums, read off the door itself."""
+    """Contribution of a record to the released sums, read off the release itself."""
     linear, quadratic = (
         Block(name="", max_norm=norm, weights=(1.0,), noise_std=0.0) for norm in l2_bounds()
     )

@@ -1,4 +1,4 @@
-"""What the mechanisms that differ from DP-SGD by the groups reach on Adult at epsilon = 1."""
+"""Reference results of mechanisms with group weights on Adult at epsilon = 1."""
 
 from __future__ import annotations
 

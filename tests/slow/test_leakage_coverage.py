@@ -1,7 +1,7 @@
-"""The measured lower bound on I(S; Z) is below the truth as often as it says.
+"""Tests of the coverage of the measured lower bound on I(S; Z).
 
-The predictor of these tests is the best one there is, so that nothing but the confidence parts
-keeps the bound below the truth. A test fails only when failures are so many that a bound of exactly
+The predictor of these tests is the best possible one, so that only the confidence parts keep the
+bound below the truth. A test fails only when failures are so frequent that a bound of exactly
 nominal level would show them with probability below 1e-6.
 """
 

@@ -1,7 +1,7 @@
 """Released representations: no attack refutes their epsilon, attacks refute a quarter of the noise.
 
 The attacker knows two rows, that the release is of one of them, and everything but the
-noise. The rows lie in opposite corners, where they can be told apart best, and the events
+noise. The rows lie in opposite corners, where they can be distinguished best, and the events
 are those of the largest likelihood ratio.
 """
 

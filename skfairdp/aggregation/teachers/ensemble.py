@@ -14,7 +14,7 @@ from skfairdp.engine.training import Progress
 
 @dataclass(eq=False, repr=False)
 class Teachers(ABC):
-    """An ensemble trained on disjoint shards; it holds models and no rows of its own.
+    """An ensemble trained on disjoint shards; it holds models and no rows.
 
     Everything about it is private: it lives while `fit` runs and is then dropped.
 

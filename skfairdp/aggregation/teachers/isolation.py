@@ -1,4 +1,4 @@
-"""Keep what users' models draw and say apart from everything else in the process.
+"""Isolation of users' models: their random numbers, output and warnings stay separate.
 
 A teacher may draw from the global generators of numpy, Python and torch, and may print what
 it learns. The first would make one record change all teachers that come later; the second
@@ -53,7 +53,7 @@ def own_globals(generator: np.random.Generator) -> Iterator[None]:
 
 @contextmanager
 def alone(generator: np.random.Generator) -> Iterator[None]:
-    """Let users' code run by itself: with random numbers of its own, and without a word.
+    """Let users' code run by itself: with its own random numbers, and without a word.
 
     What is printed (by C code too), logged and warned of in the block is dropped, and joblib
     starts no workers in it, for their generators would remember earlier blocks. In other
@@ -75,7 +75,7 @@ def alone(generator: np.random.Generator) -> Iterator[None]:
 
 @contextmanager
 def noting_interrupts() -> Iterator[Callable[[], bool]]:
-    """Tell an interrupt by the user from a KeyboardInterrupt that a teacher raises.
+    """Distinguish an interrupt by the user from a KeyboardInterrupt that a teacher raises.
 
     Yields a function that says whether this process got SIGINT since the block began. Python
     delivers it to the main thread alone, so in other threads the answer is no.

@@ -30,7 +30,7 @@ from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
 from skfairdp.engine.training import Progress
 
-# Streams of a teacher beside the one of its own parameters.
+# Random streams of a teacher in addition to that of its own parameters.
 _FITTING, _ANSWERING = 1, 2
 
 
@@ -143,7 +143,7 @@ def teach(
     n_steps: int,
     batch_size: int,
 ) -> Any:
-    """Fit one teacher on its shard, with random numbers of its own and without a word."""
+    """Fit one teacher on its shard, with its own random numbers and without a word."""
     generator = teacher_generator(seed, index)
     with alone(teacher_generator(seed, index, _FITTING)):
         if isinstance(teacher, NeuralNet):
@@ -161,7 +161,7 @@ def teach(
 
 
 def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
-    """Let one teacher classify public rows, with random numbers of its own."""
+    """Let one teacher classify public rows, with its own random numbers."""
     with alone(teacher_generator(seed, index, _ANSWERING)):
         # Its own copy: what a teacher writes into its rows must not reach the next one.
         codes = np.asarray(model.predict(X.copy())).astype(np.int64)

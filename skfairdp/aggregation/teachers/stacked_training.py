@@ -1,6 +1,6 @@
 """Teachers that are stacks of linear layers, all trained in one pass.
 
-A step does for all teachers at once what each would do alone: a minibatch of its own
+A step does for all teachers at once what each would do alone: its own minibatch
 shard, one batched matrix product a layer and direction, one elementwise update. Every
 shape is the same whatever the shards hold, so that a slice of a product, and with it a
 teacher, depends on its own operands alone, to the last bit.
@@ -87,7 +87,7 @@ def _classes(output: Tensor) -> Tensor:
 
 
 def can_be_batched(prepared: PreparedNet, row_shape: tuple[int, ...]) -> bool:
-    """Tell whether teachers made like this one can be trained in one pass.
+    """Return whether teachers made like this one can be trained in one pass.
 
     True for stacks of linear layers with elementwise activations, a loss whose derivative is
     known and an optimizer that treats every weight by itself.
@@ -133,7 +133,7 @@ def train_batched(prepared: PreparedNet, lessons: Lessons) -> BatchedTeachers:
     _initialise(layers, stack, generators)
     optimizer = _optimizer(prepared, vector, gradient)
     rates = prepared.learning_rates(lessons.n_steps, max(1, lessons.n_steps // 10))
-    # The row of zeros behind the others stands in for shards without records.
+    # The last row, of zeros, is used for shards without records.
     shards = [own if len(own) else np.array([len(X)]) for own in rows]
     table = batches(shards, generators, lessons.n_steps, batch_size)
     with torch.no_grad():

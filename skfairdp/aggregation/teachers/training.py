@@ -138,7 +138,7 @@ def train_teachers(
 def check_teacher(
     teacher: Any, row_shape: tuple[int, ...], n_classes: int
 ) -> tuple[Any, PreparedNet | None]:
-    """Refuse what cannot be a teacher; return the pattern of all, and one for a single pass."""
+    """Refuse invalid teachers; return the pattern of all, and one for a single pass."""
     teacher = default_teacher() if teacher is None else teacher
     if not isinstance(teacher, NeuralNet):
         instance = hasattr(teacher, "__sklearn_tags__") and not isinstance(teacher, type)

@@ -38,14 +38,14 @@ class Printable:
 
 @dataclass(frozen=True)
 class KeyFigures(Printable):
-    """The numbers to be seen first: (name, number, what it is, whether it is a claim)."""
+    """Key figures: (name, number, explanation, whether it is a claim)."""
 
     figures: tuple[tuple[str, str, str, bool], ...]
 
 
 @dataclass(frozen=True)
 class Table(Printable):
-    """A table, numbers from a column on; without headings it lists names and what they state."""
+    """A table with numbers from a column on; without headings a list of names and statements."""
 
     caption: str
     rows: tuple[tuple[str, ...], ...]
@@ -55,7 +55,7 @@ class Table(Printable):
 
 @dataclass(frozen=True)
 class Picture(Printable):
-    """A picture that ``draw(ax=)`` draws on axes of matplotlib, and what it shows in words."""
+    """A picture that ``draw(ax=)`` draws on matplotlib axes, with a description in words."""
 
     words: str
     height: float

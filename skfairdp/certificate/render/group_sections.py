@@ -5,24 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
+
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates, impact_ratios
+from skfairdp.certificate.outcomes import OutcomeRate
 from skfairdp.certificate.render.elements import Element, Picture, Section, Table
-from skfairdp.certificate.render.plot import draw_bounds, draw_rates, draw_shift, height_of_bounds
-from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, population
+from skfairdp.certificate.render.plot import (
+    draw_bounds,
+    draw_numbers,
+    draw_rates,
+    draw_shift,
+    height_of_bounds,
+)
+from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, answered_of_asked
-from skfairdp.fairness.derivation import ANSWERED, AVERAGED, DEPLOYED
-from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.bounds.stored_numbers import cells_of
+from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
+from skfairdp.fairness.kinds import KINDS
+from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED, SCOPES
 from skfairdp.figures import rounded_down, rounded_up
 
 _INTERVALS = (
-    "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
-    "on the largest difference is a statement of its own."
+    "Each interval alone has 95 % confidence; they do not hold together. The bound on the largest "
+    "difference is a separate statement."
 )
 _RATIOS = (
-    "A ratio is to the highest rate among the groups of the same columns; “any” stands for all "
-    "values of a column. The intervals of groups that are compared with each other hold together. "
-    "No limit, such as four fifths, is set here."
+    "Each ratio is relative to the highest rate among the groups of the same columns; “any” means "
+    "all values of a column. The intervals of the compared groups hold together. No limit, such as "
+    "four fifths, is applied here."
+)
+_CELLS = (
+    "Quantiles and picture are of counts in cells of neighbouring predictions, from which the "
+    "bound can be computed again."
+)
+_TOGETHER = (
+    "The intervals hold all together with 95 % confidence. They say what happens to people with "
+    "the labels that were recorded; the labels may be biased themselves."
 )
 _NOISY = (
     "The counts carry noise that protects the held-out rows; intervals and bound allow for it. "
@@ -33,7 +52,7 @@ _NOISY = (
 def fairness_section(claims: Claims) -> Section:
     """Section on the differences between groups, notion by notion."""
     fairness = claims.fairness
-    remarks = (*([] if claims.accuracy is None else [str(claims.accuracy)]), *claims.remarks)
+    remarks = (*([] if claims.measured is None else [str(claims.measured)]), *claims.remarks)
     if not fairness and not remarks:
         remarks = ("Nothing is claimed: the model was not evaluated on held-out rows with groups.",)
     elements: list[Element] = [remarks] if remarks else []
@@ -55,10 +74,12 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
         f"{_observed(claim)} [{claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; "
         f"{claim.method}].",
         f"{claim.notion} means: {claim.meaning}",
-        f"{claim.scope} means: {SCOPE_TEXT[claim.scope]}",
+        f"{claim.scope} means: {SCOPES[claim.scope].means}",
     )
     rates = group_rates(claim)
     parts = [_rates(claim, rates)] if rates else []
+    if claim.derivation is not None and KINDS[claim.derivation.kind].counts_in_inputs:
+        parts.append(_predictions(claim))
     if ratios := impact_ratios(claim):
         parts.append(_ratios(ratios))
     if claim.scope == DEPLOYED and claim.informative:
@@ -97,6 +118,32 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
     return Section(title, (table, picture, *notes), extra=True)
 
 
+def _predictions(claim: FairnessGuarantee) -> Section:
+    """Predicted numbers by group, where a claim stores them in cells."""
+    cells, labels = cells_of(claim), [group_text(group) for group in claim.groups]
+    middles, rows = 0.5 * (cells.first + cells.last), []
+    for label, counts, total in zip(labels, cells.counts.T, cells.sums.sum(axis=0), strict=True):
+        n = int(counts.sum())
+        at = np.searchsorted(counts.cumsum(), np.array([0.1, 0.5, 0.9]) * n).clip(
+            max=len(counts) - 1
+        )
+        figures = [total / n, *middles[at]] if n else [None] * 4
+        rows.append((label, *map(number_text, figures), str(n)))
+    title = "Predictions by group"
+    headings = ("Group", "Mean", "10 % below", "Half below", "90 % below", "Rows")
+    table = Table(title, tuple(rows), headings, numbers_from=1)
+    shown = "; ".join(f"{label}: mean {mean}" for label, mean, *_ in rows)
+    picture = Picture(
+        f"{title}, {claim.scope}: {shown}.", 2.8, partial(draw_numbers, cells, labels)
+    )
+    return Section(title, (table, picture, _CELLS), extra=True)
+
+
+def number_text(number: float | None) -> str:
+    """Print a number of any size; a dash for none."""
+    return "–" if number is None else f"{number:.4g}"
+
+
 def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
     rows = tuple(
         (item.group, item.stratum, share_text(item.ratio), _interval_text(item.low, item.high))
@@ -106,8 +153,42 @@ def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
     return Section("Impact ratios", (table, _RATIOS), extra=True)
 
 
+def harmed_section(claims: Claims) -> Section:
+    """Say who gets what, and how often decisions are wrong, by group."""
+    counted = claims.outcomes
+    if counted is None:
+        return Section("Who is affected", ())
+    rates = counted.rates
+    groups = tuple(dict.fromkeys(each.group for each in rates))
+    rows = tuple(
+        (
+            name,
+            *(
+                f"{share_text(each.rate)} ({_interval_text(each.low, each.high)})"
+                for each in rates
+                if each.measure == name
+            ),
+        )
+        for name in dict.fromkeys(each.measure for each in rates)
+    )
+    table = Table("Shares of each group", rows, ("Somebody", *groups), numbers_from=1)
+    return Section("Who is affected", (tuple(_apart(rates)), table, _TOGETHER), extra=True)
+
+
+def _apart(rates: tuple[OutcomeRate, ...]) -> Iterator[str]:
+    """Name the groups that fare worst where intervals show it, and say where they don't."""
+    for name in dict.fromkeys(each.measure for each in rates):
+        known = [e for e in rates if e.measure == name and e.rate is not None]
+        lower = [e for e in known if any(e.high < other.low for other in known)]
+        if lower:
+            first = ", ".join(e.group for e in lower)
+            yield f"{first}: lower than another group beyond chance and noise, in “{name}”."
+    if not any(True for e in rates for o in rates if e.measure == o.measure and e.high < o.low):
+        yield "No group fares worse than another beyond what chance and noise explain."
+
+
 def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
-    """A table by group and by what a rate is conditioned on, where that is anything."""
+    """A table by group and, for conditional rates, by condition."""
     if all(stratum == "all" for _, stratum, *_ in rows):
         shorter = tuple((group, *others) for group, _, *others in rows)
         return Table(caption, shorter, ("Group", *figures), numbers_from=1)
@@ -119,7 +200,7 @@ def _interval_text(low: float | None, high: float | None) -> str:
 
 
 def coverage(claims: Claims) -> Iterator[str]:
-    """Say whom the figures count, from counts and never from words."""
+    """Name the people that the figures count, by the counts themselves."""
     for claim in claims.fairness:
         asked = [count for count in claim.counts if count.stratum == ANSWERED_OF_ASKED]
         if claim.scope == ANSWERED and asked:

@@ -1,4 +1,4 @@
-"""A certificate as HTML: a page of its own to be filed, and a piece for notebooks."""
+"""A certificate as HTML: its own page to be filed, and a piece for notebooks."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _element(element: Element) -> str:
 
 
 def _picture(picture: Picture) -> str:
-    """A picture, or what it shows in words: no label and no font may cost the page."""
+    """A picture, or its description where a label or font prevents drawing it."""
     try:
         code = svg(picture)
     except Exception as error:  # whatever the library makes of it

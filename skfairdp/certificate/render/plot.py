@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from skfairdp.certificate.group_rates import GroupRate
 from skfairdp.certificate.render.elements import Picture
+from skfairdp.fairness.bounds.number_gaps import NumberCells
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.figures import as_given, percent_text
 
@@ -89,6 +92,18 @@ def draw_rates(rates: Sequence[GroupRate], label: str, ax: Axes) -> None:
     ax.set_ylim(len(rates) - 0.5, -0.5)
     ax.set_xlim(-0.01, 1.01)
     ax.set_xlabel(label)
+    _add_grid(ax)
+
+
+def draw_numbers(cells: NumberCells, labels: Sequence[str], ax: Axes) -> None:
+    """Draw a histogram of predicted numbers for every group, as shares of its rows."""
+    ends = np.linspace(cells.first[0], cells.last[-1], 25)
+    middles = 0.5 * (cells.first + cells.last)
+    for label, counts in zip(labels, cells.counts.T, strict=True):
+        shares = np.histogram(middles, ends, weights=counts)[0] / max(int(counts.sum()), 1)
+        ax.stairs(shares, ends, label=label)
+    ax.set(xlabel="prediction", ylabel="share of the group", ylim=(0.0, None))
+    ax.legend()
     _add_grid(ax)
 
 

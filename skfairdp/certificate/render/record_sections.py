@@ -1,22 +1,22 @@
-"""Parts of a page from what is kept beside a certificate: a ledger, a monitor."""
+"""Sections of a page about a certificate's ledger and monitor."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import pandas as pd
 
 from skfairdp.certificate.render.elements import Element, Picture, Section, Table
 from skfairdp.exceptions import MonitorError
-from skfairdp.fairness.derivation import DEPLOYED
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.figures import rounded_down, rounded_up
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _EXCERPT = 40
+_POINTS = 8
 
 
 class Watch(Protocol):
@@ -31,8 +31,50 @@ class Watch(Protocol):
     def plot(self, ax: Any = None) -> Any: ...
 
 
+class Frontier(Protocol):
+    """Parts of a fitted path: its points, the one in use, and its picture."""
+
+    multiplier_: float
+
+    def path(self) -> pd.DataFrame: ...
+    def plot_path(self, **options: Any) -> Any: ...
+
+
+def of_path(model: Frontier) -> Section:
+    """Section on other tolerances that the same fit gives."""
+    path = model.path().drop_duplicates("tolerance", keep="last")
+    used = path[path["multiplier"] == model.multiplier_]
+    every = path.iloc[:: max(1, len(path) // _POINTS)]
+    shown = pd.concat([every, used]).sort_values("tolerance").drop_duplicates("tolerance")
+    rows = tuple(
+        (
+            f"{line['tolerance']:.3f}",
+            f"{min(line['gap'], 1.0):.3f} ± {line['gap_std']:.3f}",
+            f"{line['accuracy']:.3f} ± {line['accuracy_std']:.3f}",
+            "in use" if line["multiplier"] == model.multiplier_ else "",
+        )
+        for line in shown.to_dict("records")
+    )
+    how = (
+        "One private fit has released every point between the smallest gap and no constraint. "
+        "Moving to another point costs these people nothing more. The figures are estimates about "
+        "the rows trained on, with the standard error of the noise; only the claims above are "
+        "bounds, and only for the point in use."
+    )
+    picture = Picture("Accuracy against the gap, and the point in use.", 3.2, _drawn(model))
+    headings = ("tolerance kept", "gap", "accuracy", "")
+    return Section("Other tolerances", (how, picture, Table("Points of the path", rows, headings)))
+
+
+def _drawn(model: Frontier) -> Any:
+    def draw(ax: Any) -> None:
+        model.plot_path(ax=ax)
+
+    return draw
+
+
 def of_ledger(ledger: PrivacyLedger) -> Section:
-    """An excerpt of what a data set has spent."""
+    """Excerpt of the ledger: the privacy spent on a data set."""
     rows = tuple(map(ledger_cells, ledger.entries()))
     title = f"What was charged to the ledger for the data set “{ledger.data_set}”."
     elements: list[Element] = [title, tuple(ledger.statements())]

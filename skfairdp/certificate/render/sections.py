@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import PUBLIC, Fact
+from skfairdp.certificate.registry import answers
 from skfairdp.certificate.render import group_sections
 from skfairdp.certificate.render.elements import KeyFigures, Section, Table
-from skfairdp.certificate.render.record_sections import Watch, check_watch, of_ledger, of_monitor
+from skfairdp.certificate.render.record_sections import (
+    Frontier,
+    Watch,
+    check_watch,
+    of_ledger,
+    of_monitor,
+    of_path,
+)
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
-from skfairdp.fairness.derivation import DEPLOYED
 from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.figures import as_given, epsilon_text, factor_text, significant_up
+from skfairdp.fairness.number_notions import NUMBER_NOTIONS
+from skfairdp.fairness.scopes import DEPLOYED
+from skfairdp.figures import as_given, epsilon_text, factor_text, percent_text, significant_up
+from skfairdp.privacy.accounting.tradeoff import (
+    FALSE_POSITIVES,
+    largest_true_positive_rate,
+    posterior,
+)
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED, neighbours_text, protected_text
@@ -27,10 +42,10 @@ _GROUPS = (
 )
 _USE = (
     "That the model is accurate, or fit for a purpose, or that its use is lawful.",
-    "What privacy costs in accuracy: a model trained without it on the same rows would have to be "
-    "shown beside this one, and nothing would protect these rows any more.",
-    "That it was not chosen among several by looking at their certificates, unless the assumptions "
-    "above say how many there were.",
+    "The cost of privacy in accuracy: it could only be shown by a model trained without privacy on "
+    "the same rows, which would leave these rows without protection.",
+    "That the model was not selected among several by their certificates, unless the assumptions "
+    "above state the number of certificates.",
 )
 
 
@@ -41,34 +56,65 @@ def certificate_sections(
     tolerance: float | None = None,
     monitor: Watch | None = None,
     template: str = PLAIN,
+    path: Frontier | None = None,
+    *,
+    whole: bool = False,
 ) -> tuple[Section, ...]:
-    """Collect what a certificate says, a summary first; arguments as of `Certificate.to_html`."""
+    """Collect the sections of a certificate, summary first; arguments of `Certificate.to_html`.
+
+    `whole`: for a page or card, with what takes a second to compute.
+    """
     facts = claims.facts
     if ledger is not None:
         fits = f"fits in the ledger below: {len(ledger.entries())}"
         facts = (*facts, Fact("alternatives", fits, PUBLIC))
     about = [Table("What it is about", tuple((fact.name, str(fact)) for fact in facts))]
-    summary = (_utility(claims), _asked(claims, epsilon, tolerance))
+    summary = (_in_plain_words(claims), _utility(claims), _asked(claims, epsilon, tolerance))
     found = [
         Section(
             "The claim",
             (claims.sentence, _key_figures(claims), *(about if facts else [])),
             tuple(part for part in summary if part.elements),
         ),
-        _privacy(claims.privacy),
+        _next(claims, epsilon, tolerance),
+        group_sections.harmed_section(claims),
+        _privacy(claims.privacy, attacker=whole),
         group_sections.fairness_section(claims),
+        _bias_scenarios(claims, tolerance),
         Section("Coverage", (tuple(group_sections.coverage(claims)),), extra=True),
         Section("What this rests on", (), tuple(_assumptions(claims))),
         Section("What is not claimed", (tuple(_not_claimed(claims)),), extra=True),
         _model(claims),
     ]
+    found.append(_annex(claims))
+    if path is not None:
+        found.append(of_path(path))
     if ledger is not None:
         found.append(of_ledger(ledger))
     if monitor is not None:
         check_watch(monitor, claims.fairness)
         found.append(of_monitor(monitor))
     kept = [section for section in found if section.elements or section.parts]
-    return arranged(kept, template, facts)
+    return arranged(kept, template, facts, () if template == PLAIN else answers(claims))
+
+
+def _bias_scenarios(claims: Claims, tolerance: float | None) -> Section:
+    """Lay out the claims as scenarios of bias: who, what harm, measured how, limited by what."""
+    rows = tuple(
+        (
+            ", ".join(map(group_text, claim.groups)),
+            f"{claim.rates} of one of these groups below those of another",
+            f"{group_sections.words_of(claim.notion)}, {certainty(claim)}: {claim.figure}",
+            "not stated" if tolerance is None else f"at most {as_given(tolerance)}",
+            claims.model_name or "not stated",
+            f"alarm of {claims.monitor_file}" if claims.monitor_file else "not stated",
+        )
+        for claim in claims.fairness
+        if claim.scope == DEPLOYED
+    )
+    headings = ("Groups", "Hazard", "Measure", "Threshold", "Mitigation", "Review trigger")
+    table = Table("Bias scenarios", rows, headings)
+    return Section("Bias scenarios", (table,) if rows else (), extra=True)
 
 
 def _key_figures(claims: Claims) -> KeyFigures:
@@ -99,14 +145,13 @@ def _key_figures(claims: Claims) -> KeyFigures:
 
 
 def _utility(claims: Claims) -> Section:
-    """How often the model is right, beside one answer for everybody."""
-    known = claims.accuracy
+    """Accuracy of the model or errors of its numbers, compared with one answer for everybody."""
+    known = claims.measured
     if known is None:
         return Section("Utility", ())
+    text = group_sections.share_text if claims.errors is None else group_sections.number_text
     how = "bought: the counts carry noise" if known.noisy else "public: exact counts"
-    rows = tuple(
-        (name, *map(group_sections.share_text, figures)) for name, *figures in known.measures
-    )
+    rows = tuple((name, *map(text, figures)) for name, *figures in known.measures)
     headings = ("On the held-out rows", "Model", "One answer for everybody")
     table = Table(f"Utility ({how})", rows, headings, numbers_from=1)
     return Section("Utility", (table,), extra=True)
@@ -126,7 +171,86 @@ def _asked(claims: Claims, epsilon: float | None, tolerance: float | None) -> Se
     return Section("What was asked for", (tuple(items),) if items else ())
 
 
-def _privacy(privacy: PrivacyGuarantee | None) -> Section:
+def _in_plain_words(claims: Claims) -> Section:
+    """Say the claim to somebody who knows neither epsilon nor a notion of fairness."""
+    said = []
+    found = [c for c in claims.fairness if c.scope == DEPLOYED and c.informative]
+    for claim in found:
+        if claim.notion == "demographic_parity":
+            outcome = next((f.value for f in claims.facts if f.name == "positive outcome"), "")
+            named = f" ({outcome})" if outcome else ""
+            said.append(
+                "Fairness: of 100 people of any group, the number that this model gives the "
+                f"favourable decision{named} differs by at most {claim.bound * 100.0:.1f} from "
+                "that of any other group. This was counted on people who were set aside, and holds "
+                "for people like them."
+            )
+    if claims.privacy is not None and not claims.privacy.is_void:
+        belief = percent_text(rounded(posterior(claims.privacy)))
+        said.append(
+            "Privacy: random noise hides what any one person's data did to the model. Somebody who "
+            "thinks that a person's data were used with a chance of one half can get to at most "
+            f"{belief} by studying the model, whatever else they know."
+        )
+    return Section("In plain words", (tuple(said),) if said else (), extra=True)
+
+
+def _next(claims: Claims, epsilon: float | None, tolerance: float | None) -> Section:
+    """Say in three lines what is to be done with the model."""
+    if not claims.fairness or claims.privacy is None or claims.privacy.is_void:
+        lines = ["Do not deploy it on the strength of this page: a claim is missing, see below."]
+    elif claims.nearly_constant:
+        lines = [
+            "Do not deploy it: it decides almost nothing. More rows, a larger ε or a larger "
+            "tolerance give the model something to learn."
+        ]
+    elif claims.satisfies(epsilon or math.inf, 1.0 if tolerance is None else tolerance):
+        lines = ["If what it decides, and for whom, is right: deploy it, and file this page."]
+    else:
+        lines = [
+            "Do not deploy it as shown to be even: what was asked for is not shown. More held-out "
+            "people or a larger tolerance can change that; another run on these people costs them "
+            "more privacy."
+        ]
+    watched = (
+        "the monitor named below" if claims.monitor_file else "skfairdp monitor, or GapMonitor"
+    )
+    lines += [
+        f"Watch its decisions: people change, and the claim is about those held out ({watched}).",
+        "Certify again when the model, the people or the labels change, and once a year.",
+    ]
+    return Section("What next", (tuple(lines),), extra=True)
+
+
+def _attacker(privacy: PrivacyGuarantee) -> Section:
+    """Say what the best test for a person's presence can reach."""
+    whom = PROTECTED[privacy.protects].unit
+    rows = tuple(
+        (
+            f"{percent_text(alpha)}",
+            percent_text(rounded(largest_true_positive_rate(privacy, alpha))),
+        )
+        for alpha in FALSE_POSITIVES
+    )
+    headings = ("wrongly suspects, at most", "rightly suspects, at most")
+    table = Table("Any test for whether somebody was in the training data", rows, headings, 0)
+    words = (
+        f"Somebody wants to find out whether a {whom} was among the training data, and knows all "
+        "others. Any test for it that wrongly suspects as often as the left column says rightly "
+        "suspects no more often than the right column says. Without protection the right column "
+        "could be 100 %. Who believed one half before can believe "
+        f"{percent_text(rounded(posterior(privacy)))} at most afterwards. (All this but for a "
+        f"failure of probability δ = {significant_up(privacy.delta)}.)"
+    )
+    return Section("What an attacker can find out", (words, table), extra=True)
+
+
+def rounded(share: float) -> float:
+    """Round a share up to a tenth of a percent."""
+    return min(1.0, math.ceil(share * 1000.0 - 1e-9) / 1000.0)
+
+
+def _privacy(privacy: PrivacyGuarantee | None, *, attacker: bool) -> Section:
     if privacy is None:
         text = "None: the model was trained without noise (epsilon=inf), for comparison."
         return Section("Privacy", (text,))
@@ -134,9 +258,9 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         return Section("Privacy", ("Nothing is promised (ε = ∞).",))
     protected = PROTECTED[privacy.protects]
     meaning = (
-        f"Whatever anyone learns from {protected.told_by} would have been at most "
-        f"{factor_text(privacy.epsilon)} times as likely or unlikely with a neighbouring data "
-        "set, up to a failure of probability δ."
+        f"Every result of {protected.told_by} would have been at most "
+        f"{factor_text(privacy.epsilon)} times as likely with a neighbouring data set, and is at "
+        "most as many times as likely as with it, except with probability δ."
     )
     facts = (
         ("privacy loss ε, at most", epsilon_text(privacy.epsilon)),
@@ -152,15 +276,29 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
             for k, v in (privacy.per_group or {}).items()
         ),
     )
-    return Section("Privacy", (meaning, Table(f"Privacy of {protected.subject}", facts)))
+    parts = (_attacker(privacy),) if attacker else ()
+    return Section("Privacy", (meaning, Table(f"Privacy of {protected.subject}", facts)), parts)
+
+
+def _is_technical(text: str) -> bool:
+    """Whether an assumption is about random numbers and arithmetic."""
+    return text.startswith(("noise from ", "what a row adds ", "The counts of the held-out rows"))
+
+
+def _annex(claims: Claims) -> Section:
+    """Assumptions that take somebody who knows floating-point numbers and generators."""
+    stated = () if claims.privacy is None else claims.privacy.assumptions
+    found = tuple(text for text in stated if _is_technical(text))
+    return Section("Annex: random numbers and arithmetic", (found,) if found else ())
 
 
 def _assumptions(claims: Claims) -> Iterator[Section]:
-    """Each text once per kind of claim."""
+    """Each text once per kind of claim; what is technical comes in the annex."""
     privacy, fairness = claims.privacy, claims.fairness
     if privacy is not None and privacy.assumptions:
         title = "Why there is no privacy claim" if privacy.is_void else "Privacy assumes"
-        yield Section(title, (privacy.assumptions,))
+        plain = tuple(text for text in privacy.assumptions if not _is_technical(text))
+        yield Section(title, (plain,) if plain else ())
     for scope in dict.fromkeys(claim.scope for claim in fairness):
         texts = (t for claim in fairness if claim.scope == scope for t in claim.assumptions)
         found = tuple(dict.fromkeys(texts))
@@ -186,7 +324,7 @@ def _model(claims: Claims) -> Section:
 
 
 def _not_claimed(claims: Claims) -> Iterator[str]:
-    """What a reader might think the claims say, and they don't."""
+    """Statements that a reader might wrongly infer from the claims."""
     privacy, fairness = claims.privacy, claims.fairness
     if privacy is None or privacy.is_void:
         yield "Privacy: nothing is promised to the people in the training data."
@@ -194,7 +332,8 @@ def _not_claimed(claims: Claims) -> Iterator[str]:
         yield from PROTECTED[privacy.protects].not_claimed
         yield from NEIGHBOURS[privacy.adjacency].not_claimed
     if fairness:
-        missing = sorted(set(NOTIONS) - {claim.notion for claim in fairness})
+        stated = {claim.notion for claim in fairness}
+        missing = sorted(set(NOTIONS if stated & set(NOTIONS) else NUMBER_NOTIONS) - stated)
         if missing:
             names = ", ".join(map(group_sections.words_of, missing))
             yield f"Other notions of fairness, which this model may violate: {names}."

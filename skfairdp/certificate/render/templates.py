@@ -1,4 +1,4 @@
-"""Sections under the headings that an authority asks for: templates are files beside this one."""
+"""Sections under the headings that an authority asks for; the templates are in `templates/`."""
 
 from __future__ import annotations
 
@@ -30,22 +30,28 @@ def template_names() -> tuple[str, ...]:
 
 
 def arranged(
-    sections: Sequence[Section], template: str, facts: Sequence[Fact]
+    sections: Sequence[Section],
+    template: str,
+    facts: Sequence[Fact],
+    answers: Sequence[tuple[str, str]],
 ) -> tuple[Section, ...]:
-    """Put all sections but the first under the headings of a template."""
+    """Put all sections but the first under the headings of a template.
+
+    `answers`: texts by the names of the templates' questions, in addition to the facts.
+    """
     if template not in template_names():
         raise ValueError(f"template={template!r} is not known; use one of {template_names()}.")
     if template == PLAIN:
         return tuple(sections)
     summary, *others = sections
     document = _documents()[template]
-    left, known = {part.title: part for part in others}, dict[str, str]()
+    left, known = {part.title: part for part in others}, dict(answers)
     for fact in facts:  # such as alternatives of a search, and of the ledger
         known[fact.name] = "; ".join(filter(None, (known.get(fact.name), str(fact))))
     found = [summary, Section("How this is arranged", (document["note"],), extra=True)]
     for heading in document["heading"]:
         lines = [
-            f"{line['ask']}: {known.get(line.get('fact', ''), NOT_STATED)}."
+            f"{line['ask']}: {known.get(line.get('fact', ''), NOT_STATED).removesuffix('.')}."
             for line in heading.get("line", ())
         ]
         lines += [f"{title}: {NOT_STATED}." for title in heading["holds"] if title not in left]

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import pad
 
+from skfairdp.assumptions import ALONE
+from skfairdp.engine.exact_products import AS_TORCH, EXACT, Products
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill
 
@@ -17,9 +19,9 @@ class Block(NamedTuple):
 
     X: torch.Tensor
     targets: tuple[torch.Tensor, ...]
-    n: int  # So many are no filling
-    units: slice  # Which records they are
-    persons: PersonRows | None  # Whose rows they are, where records are persons
+    n: int  # Number of records; the others are padding
+    units: slice  # Positions of these records
+    persons: PersonRows | None  # Persons of the rows, where records are persons
     alone: bool  # Whether it is all of a batch
 
 
@@ -37,11 +39,12 @@ class Clipper:
     margin: float
     # Products that are added to an inner product of gradients, where norms of means come from these
     product_terms: int
+    products: Products = AS_TORCH  # Of rows and weights
     one_by_one: bool = False  # Whether records go through the module in batches of one
     _size: int  # Number of trained weights
     _rows_of_block: Callable[[int], int]
-    # From a person's rows at most, and the rows of a block: rows of the largest block of persons,
-    # and how many fill up a block of so many
+    # From the largest number of rows of a person, and the rows of a block: rows of the largest
+    # block of persons, and the padded size of a block
     _person_blocks: Callable[[int, int], tuple[int, Callable[[int], int]]]
     _of_block: Callable[[Block], tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]]
     _block_sums: Callable[..., torch.Tensor]
@@ -112,15 +115,24 @@ class Clipper:
         return torch.cat(found)
 
     def draws_nothing(self, X: torch.Tensor) -> bool:
-        """Tell whether it is certain that no layer draws random numbers for such rows."""
+        """Return whether it is certain that no layer draws random numbers for such rows."""
         return False
 
-    def take_one_by_one(self) -> None:
-        """Send records through the module one by one from now on, each in a batch of one."""
-        raise NotImplementedError
+    @property
+    def arithmetic(self) -> str:
+        """What keeps the arithmetic of a record its own, for a certificate."""
+        return ALONE if self.one_by_one else self.products.assumed
+
+    def retreat(self) -> None:
+        """Compute in a slower way, in which a row's place plays less of a part.
+
+        First by products that do not round, then with records in batches of one.
+        """
+        self.one_by_one = self.one_by_one or self.products is not AS_TORCH
+        self.products = EXACT
 
     def serving(self, X: torch.Tensor) -> Clipper:
-        """Return the clipper that would sum gradients of such rows now, whatever comes later."""
+        """Return the clipper that would sum the gradients of these rows."""
         return self
 
     def _blocks(
@@ -130,7 +142,7 @@ class Clipper:
         rows: int,
         persons: PersonRows | None,
     ) -> Iterator[Block]:
-        """Cut rows into blocks of so many, or of whole persons."""
+        """Cut rows into blocks of `rows` rows, or of whole persons."""
         size = self._rows_of_block(rows)
         cuts: Iterable[tuple[slice, slice, PersonRows | None]]
         cuts, filled = ((part, part, None) for part in blocks(len(X), size)), lambda _: size

@@ -41,9 +41,10 @@ class _FastClipper(Clipper):
     def draws_nothing(self, X: torch.Tensor) -> bool:
         return self.path == "fused" and self.serving(X) is self._fast
 
-    def take_one_by_one(self) -> None:
-        self.one_by_one = True
-        self._functional.take_one_by_one()
+    def retreat(self) -> None:
+        super().retreat()
+        self._fast.retreat()
+        self._functional.retreat()
 
     def serving(self, X: torch.Tensor) -> Clipper:
         fast = not self.one_by_one and self._fast.accepts(X)

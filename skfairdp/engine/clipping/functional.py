@@ -19,7 +19,6 @@ from torch.func import functional_call, grad, vmap
 
 from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
-from skfairdp.engine.exact_products import exactly
 from skfairdp.engine.objectives import check_losses
 from skfairdp.engine.parameter_vector import FlatParameters, copy_module
 from skfairdp.engine.randomness import OwnDraws, are_served
@@ -72,13 +71,10 @@ class FunctionalClipper(Clipper):
         self._places = _places(module, flat)
         self._layout = flat.layout
         self._size = flat.vector.numel()
-        # So many squares of a parameter are added in the module's arithmetic.
+        # Number of squares of a parameter that are added in the module's arithmetic.
         terms = max(math.prod(slot.shape[1:] or slot.shape) for slot in flat.layout)
         self.margin = rounding_margin(flat.vector.dtype, terms)
         self.one_by_one = self._size > _LARGEST_MODULE
-
-    def take_one_by_one(self) -> None:
-        self.one_by_one = True
 
     def _rows_of_block(self, rows: int) -> int:
         if self._size > _LARGEST_MODULE:
@@ -157,7 +153,7 @@ class FunctionalClipper(Clipper):
                 in_dims = (None,) + (0,) * (1 + len(targets))
                 randomness = "different" if are_served() else "error"
                 of_all = vmap(of_one, in_dims=in_dims, randomness=randomness)
-                with exactly():
+                with self.products.everywhere():
                     gradients, outputs = of_all(trained, X, *targets)
         except RuntimeError as error:
             kind, said = type(module).__name__, str(error)
@@ -173,7 +169,7 @@ class FunctionalClipper(Clipper):
             # Copies: how a processor rounds may depend on where a row lies in memory.
             records = ([t.clone() for t in row] for row in zip(X, *targets, strict=True))
             watching = nullcontext() if are_served() else OwnDraws(np.random.default_rng())
-            with watching as watch, exactly():
+            with watching as watch, self.products.everywhere():
                 each = [of_one(trained, *row) for row in records]
             if watch is not None and watch.used:
                 raise ValueError(f"The module {type(module).__name__} {_DRAWS}")
@@ -194,7 +190,7 @@ def _squared_norms(gradient: torch.Tensor) -> torch.Tensor:
 
 
 def _keeps_state(module: nn.Module, X: torch.Tensor) -> bool:
-    """Tell whether what a module does to one row shows in one of its tensors afterwards."""
+    """Return whether a row changes one of the module's tensors."""
     left = []
     for value in (0.0, 1.0):
         probe = copy_module(module)

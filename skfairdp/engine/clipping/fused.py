@@ -4,8 +4,8 @@ For a linear layer with input ``a_i`` and upstream gradient ``d_i`` the gradient
 record ``i`` is the outer product ``d_i a_i^T`` (and ``d_i`` for the bias). Its
 squared norm is ``(|a_i|^2 + 1) |d_i|^2``, and the sum of clipped gradients is the
 single matrix product ``(c * d)^T a``, where ``c`` holds each record's clip factor
-times its weight. Rows go through the layers in blocks of a fixed size, by products that are exact
-(:mod:`skfairdp.engine.exact_products`), and are summed in float64.
+times its weight. Rows go through the layers in blocks of a fixed size, in the arithmetic of the
+module, and are summed in float64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import torch
 from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
-from skfairdp.engine.exact_products import parts_of, product
 from skfairdp.engine.objectives import Objective, check_losses
 from skfairdp.engine.parameter_vector import FlatParameters
 from skfairdp.engine.person_rows import PersonRows
@@ -65,7 +64,7 @@ class FusedClipper(Clipper):
         self._reserve(1)
 
     def accepts(self, X: torch.Tensor) -> bool:
-        """Tell whether the outer-product identity holds for such a batch (B, ...)."""
+        """Return whether the outer-product identity holds for such a batch (B, ...)."""
         return (X.dim() == 2 or (self._stack.flattens and X.dim() > 2)) and self._stack.holds
 
     def _rows_of_block(self, rows: int) -> int:
@@ -113,6 +112,8 @@ class FusedClipper(Clipper):
             if not all_finite:
                 blank = (factors == 0).unsqueeze(1)
                 vectors = [vector.masked_fill(blank, 0.0) for vector in vectors]
+            # Made-up rows weigh nothing, and in which order others are added is of no account.
+            vectors, coefficients = [v[: block.n] for v in vectors], coefficients[:, : block.n]
             inputs, deltas = vectors[: len(self._slots)], vectors[len(self._slots) :]
             for row, views in zip(coefficients, self._views, strict=True):
                 # Micro-batches share no record.
@@ -124,7 +125,7 @@ class FusedClipper(Clipper):
     def _forward(
         self, X: torch.Tensor
     ) -> tuple[list[torch.Tensor], list[list[torch.Tensor]], torch.Tensor]:
-        """Return the inputs of the trained layers, what backward needs, the output."""
+        """Return the inputs of the trained layers, the state for backward, and the output."""
         stack = self._stack
         value = X.flatten(1) if stack.flattens else X
         if stack.before:
@@ -133,11 +134,9 @@ class FusedClipper(Clipper):
                 value = activation.forward(value)
         inputs, saved = [], []
         for index, layer in enumerate(stack.linears):
-            rows = parts_of(value, 1)
             if index >= self._first:
-                inputs.append(_whole(rows))
-            exact = product(rows, [part.t() for part in parts_of(layer.weight, 1)])
-            value = (exact if layer.bias is None else exact.add_(layer.bias)).to(self._dtype)
+                inputs.append(value.double())
+            value = self.products.linear(value, layer.weight, layer.bias)
             kept = []
             for position, activation in enumerate(stack.between[index]):
                 before = value
@@ -168,17 +167,13 @@ class FusedClipper(Clipper):
 
     def _backward(self, delta: torch.Tensor, saved: list[list[torch.Tensor]]) -> list[torch.Tensor]:
         """Return the upstream gradients of the trained layers, first layer first."""
-        deltas = []
-        for index in range(len(self._stack.linears) - 1, self._first - 1, -1):
-            if index == self._first:
-                deltas.append(delta.double())
-                break
-            rows = parts_of(delta, 1)
-            deltas.append(_whole(rows))
-            delta = product(rows, parts_of(self._stack.linears[index].weight, 0)).to(self._dtype)
+        deltas = [delta.double()]
+        for index in range(len(self._stack.linears) - 1, self._first, -1):
+            delta = self.products.matmul(delta, self._stack.linears[index].weight)
             steps = zip(self._stack.between[index - 1], saved[index - 1], strict=True)
             for activation, kept in reversed(list(steps)):
                 delta = activation.backward(delta, kept)
+            deltas.append(delta.double())
         return deltas[::-1]
 
     def _squared_norms(self, vectors: list[torch.Tensor]) -> torch.Tensor:
@@ -226,8 +221,3 @@ def _picker(member: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tenso
     if stop - start == n:
         return lambda tensor: tensor[start:stop]
     return lambda tensor: tensor.index_select(0, member)
-
-
-def _whole(parts: list[torch.Tensor]) -> torch.Tensor:
-    """Return the matrix that parts sum to, a float64 number each."""
-    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)

@@ -19,7 +19,7 @@ from torch.nn.grad import conv2d_input
 
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.linear_stacks import activation_for, leaves_of
-from skfairdp.engine.exact_products import exact_matmul
+from skfairdp.engine.exact_products import Products
 from skfairdp.engine.modules import SmallCNN
 from skfairdp.engine.objectives import check_losses
 from skfairdp.engine.parameter_vector import FlatParameters
@@ -77,7 +77,7 @@ class LayeredClipper(FunctionalClipper):
         self._image_shape = module.image_shape if type(module) is SmallCNN else None
 
     def accepts(self, X: torch.Tensor) -> bool:
-        """Tell whether no layer draws."""
+        """Return whether no layer draws."""
         drawing = (type(x) is nn.Dropout and x.training and x.p > 0 for _, x in self._layers)
         return not any(drawing)
 
@@ -94,7 +94,7 @@ class LayeredClipper(FunctionalClipper):
                 if not any(True for _ in layer.parameters(recurse=False)):
                     value = layer(value)
                     continue
-                before, value = value.detach(), _frozen(layer, value)
+                before, value = value.detach(), _frozen(layer, value, self.products)
                 if self._trained & {f"{name}.weight", f"{name}.bias"}:
                     if not value.requires_grad:
                         value.requires_grad_()
@@ -110,30 +110,34 @@ class LayeredClipper(FunctionalClipper):
         return [gradients[slot.name] for slot in self._layout], value.detach()
 
 
-def _frozen(layer: nn.Module, value: torch.Tensor) -> torch.Tensor:
+def _frozen(layer: nn.Module, value: torch.Tensor, products: Products) -> torch.Tensor:
     """Apply a layer; gradients flow to its input only."""
     weight = layer.weight.detach() if isinstance(layer.weight, torch.Tensor) else None
     bias = layer.bias.detach() if isinstance(layer.bias, torch.Tensor) else None
     if isinstance(layer, nn.GroupNorm):
         return functional.group_norm(value, layer.num_groups, weight, bias, layer.eps)
-    own = (layer,) if isinstance(layer, nn.Conv2d) else ()
-    kind: Any = _Convolution if own else _Linear
-    applied: torch.Tensor = kind.apply(value, weight, bias, *own)
+    kind: Any = _Convolution if isinstance(layer, nn.Conv2d) else _Linear
+    how = layer if isinstance(layer, nn.Conv2d) else products
+    applied: torch.Tensor = kind.apply(value, weight, bias, how)
     return applied
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+        ctx: Any,
+        value: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        products: Products,
     ) -> torch.Tensor:
         ctx.save_for_backward(weight)
-        product: torch.Tensor = exact_matmul(value, weight.t())
-        return product if bias is None else product + bias
+        ctx.products = products
+        return products.linear(value, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *deltas: torch.Tensor) -> Any:
-        return exact_matmul(deltas[0], ctx.saved_tensors[0]), None, None
+        return ctx.products.matmul(deltas[0], ctx.saved_tensors[0]), None, None, None
 
 
 class _Convolution(torch.autograd.Function):

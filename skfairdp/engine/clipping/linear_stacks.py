@@ -2,7 +2,7 @@
 
 Only structures whose forward pass is certain are taken for a stack: exactly
 ``nn.Sequential`` (nested as you like) and exactly our :class:`MLP`, without hooks.
-A module with a forward of its own may do anything with its linear layers.
+A module with its own forward may do anything with its linear layers.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ _RELATIVE, _PER_ROW, _ABSOLUTE, _ABSOLUTE_NOISE = 1e-9, 1e-12, 1e-13, 1e-10
 _TIE = 1e-9
 # The bound is found to this part of itself, and rounded up.
 _TOLERANCE = 1e-4
-# From so many rows on, rates that this part of alpha excludes for the larger cell are left out
-# (Berger and Boos). The sizes alone decide.
+# From _LARGE rows on, rates that the part _OUTSIDE of alpha excludes for the larger cell are left
+# out (Berger and Boos). The sizes alone decide.
 _LARGE, _OUTSIDE = 400, 1e-4
 _MANY = 10_000  # rows from which on Clopper and Pearson's limit would take too long
 _BLOCK = 2_048  # counts whose frontier is found together

@@ -8,18 +8,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp import assumptions
-from skfairdp.fairness.derivation import ANSWERED, COUNTED, Derivation
+from skfairdp.fairness.bounds.stored import ANSWERED_OF_ASKED
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.kinds import COUNTED, KINDS
+from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.figures import as_given, rounded_up
-
-ANSWERED_OF_ASKED = "answered"  # stratum of the counts of answered among all queries
 
 
 def answered_guarantee(
     gate: ParityGate, *, groups: Sequence[Hashable], classes: Sequence[Hashable], asked: ArrayLike
 ) -> FairnessGuarantee:
-    """State how even the answers are that a gate let pass, and what follows from them.
+    """Bound the gap of the answers that a gate let pass.
 
     The bound is the largest difference between two groups in the share of any label among their
     answers, counted on the gate's table: without error, and 1 while a group has no answer.
@@ -79,8 +80,9 @@ def answered_guarantee(
         notion="demographic_parity",
         bound=gap,
         scope=ANSWERED,
-        method=f"counted; parity gate over {checked}, γ = {as_given(gate.tolerance)}, "
-        f"cold start {gate.cold_start}",
+        method=KINDS[COUNTED]
+        .methods[ANSWERED]
+        .format(checked=checked, tolerance=as_given(gate.tolerance), cold_start=gate.cold_start),
         estimate=gap if defined else None,
         groups=tuple(groups),
         counts=tuple(counts),
@@ -107,7 +109,7 @@ def _texts(
         assumptions.ANSWERS_SO_FAR.format(answers=int(answers.sum())),
         f"Worst cell of the table: Γ = {rounded_up(float(gaps[z, k]))}, the share of label "
         f"{classes[k]} in group {groups[z]} minus its share in all other groups together; "
-        f"wanted: at most {as_given(gate.tolerance)}.",
+        f"the gate allows at most {as_given(gate.tolerance)}.",
         _invariant(gate, groups, answers),
     ]
     if gate.stuck:

@@ -11,15 +11,10 @@ from typing import Literal
 
 from scipy import special, stats
 
-from skfairdp import assumptions
-from skfairdp.documentation import completed_by
-from skfairdp.fairness.derivation import LAST_STEP, TRAINING, Derivation
-from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import NOTIONS
-
-# Events that do not depend on the prediction; accuracy parity is not among them.
-THEOREM2_NOTIONS = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
-
+HEAD_INPUTS = (
+    "max_head_norm", "max_grad_norm", "learning_rate", "noise_std", "n_heads", "prediction",
+    "group_update", "expected_batch_size", "n_groups",
+)  # fmt: skip
 Prediction = Literal["score_mean", "vote", "gibbs"]
 GroupUpdate = Literal["mean", "sum"]
 
@@ -112,51 +107,3 @@ def theorem2_bound(
         high, low = stats.binom.sf(fewer, n_heads, [p, 1.0 - p])
         return float(min(1.0, max(0.0, high - low)))
     raise ValueError(f"prediction={prediction!r} is not known; use 'score_mean', 'vote', 'gibbs'.")
-
-
-@completed_by(theorem2_bound)
-def theorem2_guarantee(
-    notion: str,
-    *,
-    groups: tuple,
-    max_head_norm: float,
-    max_grad_norm: float,
-    learning_rate: float,
-    noise_std: float,
-    n_heads: int = 1,
-    prediction: Prediction = "score_mean",
-    group_update: GroupUpdate = "mean",
-    expected_batch_size: float | None = None,
-    n_groups: int | None = None,
-) -> FairnessGuarantee:
-    """State `theorem2_bound` as a guarantee with its scope and conditions.
-
-    Parameters
-    ----------
-    notion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        The notion; the theorem does not cover accuracy parity.
-    groups : tuple
-        Group labels that the statement is about.
-
-    Returns
-    -------
-    FairnessGuarantee
-        With the scope "training mechanism" and no statistical error.
-
-    Raises
-    ------
-    ValueError
-        For a notion that the theorem does not cover, and as of `theorem2_bound`.
-    """
-    inputs = {name: value for name, value in locals().items() if name not in ("notion", "groups")}
-    if notion not in THEOREM2_NOTIONS:
-        raise ValueError(f"notion={notion!r} is not covered by Theorem 2: {[*THEOREM2_NOTIONS]}.")
-    return FairnessGuarantee(
-        notion=notion,
-        bound=theorem2_bound(**inputs),
-        scope=TRAINING,
-        method="noise of the last head step (FairDP Theorem 2, corrected)",
-        groups=groups,
-        assumptions=assumptions.LAST_STEP,
-        derivation=Derivation.of(LAST_STEP, **inputs),
-    )

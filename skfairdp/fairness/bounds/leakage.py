@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from skfairdp.fairness.bounds.binomial_cells import Floats, Ints, clopper_pearson
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.information import MutualInformation, nats_per, numeric_rows
-from skfairdp.parameters import PROBABILITY, check_arguments
+from skfairdp.parameters import PROBABILITY, check_values
 
 # Shares of the prior in the mixed prediction that are tried; one is chosen on training rows.
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95)
@@ -32,7 +32,7 @@ def classifier_lower_bound(
     units: str = "nats",
     random_state: int | None = None,
 ) -> MutualInformation:
-    """Bound I(S; Z) from below by how well a classifier tells the group on held-out rows.
+    """Bound I(S; Z) from below by a classifier's accuracy in predicting the group of held-out rows.
 
     Parameters
     ----------
@@ -84,7 +84,9 @@ def classifier_lower_bound(
     True
     """
     nats_per(units)
-    check_arguments(locals(), confidence_level=PROBABILITY, test_size=PROBABILITY)
+    check_values(
+        confidence_level=(confidence_level, PROBABILITY), test_size=(test_size, PROBABILITY)
+    )
     error = 1.0 - confidence_level
     rows, groups = numeric_rows(Z), encode_groups(s, n_rows=len(np.asarray(Z)), name="s")
     _enough(groups)
@@ -175,7 +177,7 @@ def _width(prior: Floats, share: float) -> float:
 
 
 def _promise(gains: Floats, width: float, error: float, n_rows: int) -> float:
-    """About what the bound on the mean will be with `n_rows` like these; only to choose by."""
+    """Approximate bound on the mean with `n_rows` like these; only used to choose."""
     cost = math.log(1.0 / error) / n_rows
     return float(gains.mean() - math.sqrt(2.0 * gains.var() * cost) - width * cost / 3.0)
 

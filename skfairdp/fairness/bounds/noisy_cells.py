@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import signal, special, stats
 
 from skfairdp.fairness.bounds.binomial_cells import Floats, Ints, binomial_means
-from skfairdp.parameters import COUNT, Number, check_arguments
+from skfairdp.parameters import COUNT, Number, check_values
 
 OUTSIDE_SHARE = 0.02  # of the error, for rates that one cell excludes by itself
 _NODES, _BLOCK = 512, 16  # rates that are looked at, and how many are first looked at together
@@ -163,7 +163,7 @@ def noise_law(terms: int, epsilon: float) -> Floats:
     """Law of a sum of `terms` variables ``Pr(z) ~ exp(-epsilon |z|)``, on -r, ..., r."""
     # The sum is a difference of two independent negative binomial variables.
     # A smaller epsilon leaves nothing but noise.
-    check_arguments(locals(), terms=COUNT, epsilon=Number(1e-4))
+    check_values(terms=(terms, COUNT), epsilon=(epsilon, Number(1e-4)))
     p = -math.expm1(-epsilon)
     reach = int(stats.nbinom.isf(1e-15, terms, p)) + 1
     pmf = stats.nbinom.pmf(np.arange(reach + 1), terms, p)

@@ -21,7 +21,7 @@ from scipy.special import erf
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
 from skfairdp.fairness.bounds.binomial_pairs import CellPair
-from skfairdp.parameters import PROBABILITY, Choice, check_arguments
+from skfairdp.parameters import PROBABILITY, Choice, check_values
 
 _Table = tuple[tuple[int, ...], ...]
 _DRAWS = 0.1  # share of the error that is set aside for the draws of a smoothed model's noise
@@ -86,7 +86,10 @@ def gap_upper_bound(
     >>> round(gap_upper_bound([300, 250], [1000, 1000]), 4)
     0.0828
     """
-    check_arguments(locals(), confidence_level=PROBABILITY, bound=Choice(("exact", "difference")))
+    check_values(
+        confidence_level=(confidence_level, PROBABILITY),
+        bound=(bound, Choice(("exact", "difference"))),
+    )
     if bound == "difference":
         return score_gap_upper_bound(successes, trials, confidence_level=confidence_level)
     hit, rows = _cells(successes, trials)
@@ -118,7 +121,7 @@ def score_gap_upper_bound(
     >>> round(score_gap_upper_bound([300.0, 250.0], [1000, 1000]), 4)
     0.1047
     """
-    check_arguments(locals(), confidence_level=PROBABILITY)
+    check_values(confidence_level=(confidence_level, PROBABILITY))
     return _plain(difference_bound(*_cells(sums, trials), 1.0 - confidence_level))
 
 
@@ -153,7 +156,7 @@ def _exact_bound(hit: _Table, rows: _Table, alpha: float) -> float:
 def difference_bound(
     hit: NDArray, rows: NDArray, error: float, added: NDArray | float = 0.0
 ) -> NDArray[np.float64]:
-    """Observed difference plus the deviation of a difference of two means, and what is added."""
+    """Observed difference plus an allowance for the deviation of a difference of two means."""
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = np.where(rows > 0, 1.0 / rows, np.inf)
         rates = np.where(rows > 0, hit / rows, 0.0)
@@ -212,7 +215,7 @@ def own_models_bound(
 
 @dataclass(frozen=True)
 class OwnModels:
-    """Released models of the groups beside a smoothed common one."""
+    """Released models of the groups, in addition to a smoothed common one."""
 
     # Maps rows and their group codes to the smoothed decision on each by its own group's model
     scores: Callable[[Any, NDArray[np.int64]], NDArray[np.float64]]

@@ -46,9 +46,19 @@ def largest_event_bound(first: NDArray, second: NDArray, alpha: float) -> float:
     for counts in np.column_stack([first, second]):
         events = np.concatenate([events, events + counts])
     # The empty event and the whole have no difference.
-    events = np.unique(events[1:-1], axis=0)
-    best = standing_for(events[[np.argmax(events @ (1.0 / n, -1.0 / m))]], n, m, alpha).bound()
-    open_ = [events]
+    return bound_of_events(np.unique(events[1:-1], axis=0), n, m, alpha)
+
+
+def bound_of_events(events: NDArray, n: int, m: int, alpha: float, known: float = 0.0) -> float:
+    """Upper confidence bound on the largest difference of two probabilities among some events.
+
+    It fails with probability `alpha` at most, whatever the number of events, if it is not below
+    `known`. `events`: counts among n rows and among m rows, shape (n_events, 2).
+    """
+    likely = standing_for(events[[np.argmax(events @ (1.0 / n, -1.0 / m))]], n, m, alpha)
+    best, open_ = known, [events]
+    if not (best > 0.0 and best >= likely.observed and likely.excludes(best)):
+        best = max(best, likely.bound())
     while open_ and best < 1.0:
         some = open_.pop()
         pair = standing_for(some, n, m, alpha)

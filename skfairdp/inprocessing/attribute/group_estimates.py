@@ -47,7 +47,7 @@ def _estimated(table: NDArray[np.float64], response: RandomizedResponse) -> NDAr
 def attenuated_bound(
     reported: NDArray[np.float64], response: RandomizedResponse, tolerance: float
 ) -> float:
-    """Bound on what reports show that keeps the gap between true groups at the tolerance.
+    """Bound on the gap between reported groups that keeps the gap of true groups at the tolerance.
 
     A predictor that does not see the reports has, among those who report z, a rate that
     differs from the overall one by ``c_z = (pi - pi') p_z / q_z`` times what it differs

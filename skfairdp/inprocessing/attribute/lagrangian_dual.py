@@ -41,7 +41,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     Features and labels are public here; who belongs to which group is protected. The
     loss is therefore learned without noise. In every step of the second phase a Poisson
-    batch releases, group by group and each with noise of its own, the sum of clipped
+    batch releases, group by group and each with its own noise, the sum of clipped
     gradients of the constrained rates and a table of predictions; multipliers weigh the
     noisy sums. It is PF-LD with sound accounting, and F-LD for ``epsilon=inf``.
 
@@ -135,7 +135,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     # An attribute's guarantee stands on neither.
     dataset_size = fixed(None)
-    exact_noise = fixed(False)
     max_rows_per_person = fixed(1)
     _takes_persons = False
     _needs_groups = "rates are compared between groups, and the group is what is protected"
@@ -147,7 +146,10 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         "loss_batch_size": (COUNT, Choice(("auto",))),
         "warmup_epochs": (Number(0, integer=True),),
     }
-    _unit = ATTRIBUTE
+
+    def _protected(self, unit: str) -> str:
+        return ATTRIBUTE
+
     _auto_batch = 1024, 8
 
     def _also_assumed(self) -> tuple[str, ...]:
@@ -192,7 +194,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             table = (TABLE, bound, of_table * math.sqrt(n / batch))
             of_epoch = segment(steps // int(self.max_epochs), batch, gradient)
             noisy = [segment(1, n, table), of_epoch] * int(self.max_epochs)
-        return sizes.plan(first, *noisy, delta=self.delta)
+        return sizes.plan(first, *noisy, delta=self.delta, exact_noise=self.exact_noise)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         from skfairdp.inprocessing.rates.objective import LossOrRates

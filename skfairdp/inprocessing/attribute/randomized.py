@@ -27,8 +27,9 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import row_uniforms
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.records import Given
 from skfairdp.rows import check_features, check_rows
 
 _KIND: Any = {"adjacency": "change-attribute", "protects": "sensitive_features"}
@@ -190,17 +191,16 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         """Classifier that stands behind None."""
         return LogisticRegression(solver="newton-cholesky")
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
-
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         check_parameters(self, self._parameters)
         base = self._base()
-        X, y = check_rows(self, X, y)
+        X, y = check_rows(self, given.X, given.y)
         classes, labels = encode_labels(y, None, multiclass=False)
         seed, noise = self._randomness()
-        groups = self._encode_groups(sensitive_features, len(X))
+        groups = self._encode_groups(given.sensitive_features, len(X))
         response = RandomizedResponse(float(self.epsilon), len(groups.labels))
-        quote = self._priced(RowFacts(len(X), groups, unit=self._unit), noise)
-        self._charge(quote.charge)  # before an attribute is randomised
+        quote = self._priced(RowFacts(len(X), groups, unit=given.unit), noise)
+        charge(quote.charge)  # before an attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
         reports = response.report(groups.codes, noise)
         # Rows of the first and of the second step; positions and a seed alone decide.
@@ -227,10 +227,9 @@ class RandomizedAttributeClassifier(PrivateClassifier):
             self.decision_rates_ = even_decisions(joint, strata, float(self.tolerance), seen)
         self.classes_ = classes
         self.group_use_ = self.group_at_predict
-        self.groups_ = groups.labels
         self.key_ = noise.key()
-        self.privacy_ = quote.privacy
         self.response_ = response
+        return Receipt(quote, groups.labels)
 
     def _base(self) -> Any:
         base = self._default_of("estimator") if self.estimator is None else clone(self.estimator)

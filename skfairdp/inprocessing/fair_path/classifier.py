@@ -12,6 +12,7 @@ import numpy as np
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
+from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.points import OPEN, PathClassifier
 from skfairdp.inprocessing.fair_path.tables import Tables, plan_in_public, plan_tables
 from skfairdp.inprocessing.gradient import Run
@@ -22,6 +23,7 @@ from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
+from skfairdp.receipts import Quote, RowFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,26 +31,30 @@ if TYPE_CHECKING:
     from skfairdp.engine.nets import PreparedNet
     from skfairdp.engine.objectives import Objective
 
+MOST_CLASSES = 10
+
 
 class FairPathClassifier(PathClassifier):
     """Optimal fair classifiers for all tolerances, from one private fit.
 
     Among classifiers that do not see the group, the most accurate one with a given gap between
-    groups is a threshold on two scores: how likely the positive label is, and what selecting
-    costs in gaps, from how likely each group is. A net learns both, with private records; then
-    small tables of counts are released, which say what every multiplier between the two scores
-    does. All tolerances are read off these tables, at no further cost.
+    groups weighs two scores: how likely each label is, and what answering it costs in gaps, from
+    how likely each group is. A net learns both, with private records; then small tables of counts
+    are released, which say what every multiplier between the two scores does. All tolerances are
+    read off these tables, at no further cost.
 
     Parameters
     ----------
     net : skorch.NeuralNet or None, default=None
         Module, criterion, optimizer, learning rate and device; its outputs are logits of the
-        label and of the group. The criterion is BCEWithLogitsLoss. None is a linear net with
-        Adam, which suits one-hot bins and scaled columns; where the sensitive features alone are
-        protected, a perceptron adds to its logit of the label.
+        label and of the group. The criterion is BCEWithLogitsLoss for two classes, and
+        CrossEntropyLoss for more. None is a linear net with Adam, which suits one-hot bins and
+        scaled columns; where the sensitive features alone are protected, a perceptron adds to its
+        logits of the label.
     notion : {"demographic_parity", "equal_opportunity", "equalized_odds", \
 "accuracy_parity"}, default="demographic_parity"
-        Which rates shall be alike in all groups.
+        Which rates shall be alike in all groups: of two classes those of the second, of more
+        those of each.
     tolerance : float, default=0.05
         Largest difference of rates among the training rows, in (0, 1).
     protects : {"record", "sensitive_features"}, default="record"
@@ -56,8 +62,8 @@ class FairPathClassifier(PathClassifier):
         and only who is in which group is protected: the label's score is learned without noise,
         that of the groups from one noisy table of sums over the last layer's features.
     path_share : float or "auto", default="auto"
-        Share of the budget, in (0, 1), that the tables of the path get; "auto" is 0.2, and 0.5
-        where the sensitive features alone are protected.
+        Share of the budget, in (0, 1), that the tables of the path get; "auto" is 0.2, of more
+        than two classes 0.35, and 0.5 where the sensitive features alone are protected.
     max_grad_norm : float, default=2.0
         Largest L2 norm of one record's gradient, of all logits together.
     averaged_share : float, default=0.3
@@ -73,28 +79,31 @@ class FairPathClassifier(PathClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray, shape (2,)
-        Class labels; the second is the positive one.
+    classes_ : ndarray, shape (n_classes,)
+        Class labels, 10 at most; of two the second is the positive one.
     groups_ : tuple
         All groups.
-    decided_ : ndarray of float64, shape (n_groups, 2, 2)
-        Released number of records of each group, label and decision at `start_`; at multiplier 1
-        where the sensitive features alone are protected.
-    direction_ : ndarray of float64, shape (n_groups, 2)
-        What selecting a person of each group and label costs in the score s of gaps: known for
-        two groups and one rate, found by dual ascent otherwise and where the sensitive features
-        alone are protected.
+    decided_ : ndarray of float64, shape (n_groups, n_classes, n_classes)
+        Released number of records of each group, label and answer at `start_`; at multiplier 1
+        where the sensitive features alone are protected. Where records are, and there are more
+        than two classes, pairs of label and answer that count alike for the notion, and are both
+        right or both wrong, are counted in the first of them.
+    direction_ : ndarray of float64, shape (n_groups, 2) or (n_groups, n_classes, n_classes)
+        What selecting a person of each group and label costs in the score s of gaps; of more than
+        two classes, what each answer costs. Known for two groups and one rate, found by dual
+        ascent otherwise and where the sensitive features alone are protected.
     changed_ : ndarray of float64, shape (2, n_rates, n_groups, 127)
         Released prefix sums, for multipliers below `start_` and above it: how the successes of
         each rate change with the multiplier. Where the sensitive features alone are protected, for
         multipliers below 1 and above it, 8 each.
     improved_ : ndarray of float64, shape (2, 127)
-        The same of right decisions; without noise where features and labels are public.
+        The same of right answers; without noise where features and labels are public.
     start_ : float
         Multiplier of the smallest gap, by a table that is used for nothing else. Every tolerance
         is looked for from here towards 0.
     multiplier_ : float
-        The point in use; the rule is ``2 eta - 1 - multiplier_ * s > 0``.
+        The point in use; the rule is ``2 eta - 1 - multiplier_ * s > 0``, and of more than two
+        classes the largest ``eta_k - multiplier_ * s_k``.
     kept_tolerance_ : float
         The gap among the training rows is at most this in nine fits of ten: `tolerance`, or a
         larger figure where the start does not keep to it; then the start is in use.
@@ -102,8 +111,9 @@ class FairPathClassifier(PathClassifier):
     Raises
     ------
     ValueError
-        At fit, before anything is charged: no sensitive features, fewer than two groups, not
-        two classes, or another parameter that is not what it should be.
+        At fit, before anything is charged: no sensitive features, fewer than two groups, more
+        than 10 classes, of more than two a declared one without rows, or another parameter that is
+        not what it should be.
 
     Warns
     -----
@@ -116,8 +126,8 @@ class FairPathClassifier(PathClassifier):
     fits of ten, if it was fixed before the path was looked at: see ``docs/theory/fair_path.md``.
     `certify` bounds the gap of new rows.
     The noise of tables of counts is exact, also without `exact_noise`.
-    `predict_proba` states the chance of the positive label; `predict` follows
-    `decision_function`, which the tolerance adjusts.
+    `predict_proba` states the chances of the labels; `predict` follows `decision_function`, which
+    the tolerance adjusts.
 
     References
     ----------
@@ -158,10 +168,25 @@ class FairPathClassifier(PathClassifier):
     _auto_batch = 2048, 8
     _needs_groups = "rates are compared between groups"
     _n_groups: int = field(init=False)
+    _n_classes: int = field(init=False)
 
     @property
-    def _n_logits(self) -> int:  # type: ignore[override]
-        return self._rates.n_logits(self._n_groups)
+    def _rates(self) -> Rates:
+        # While a fit runs, or is priced; names of classes are for a fitted path.
+        n_classes = vars(self).get("_n_classes", None if hasattr(self, "classes_") else 2)
+        return super()._rates if n_classes is None else Rates.of(self.notion, range(n_classes))
+
+    def _n_logits(self, facts: RowFacts) -> int:
+        assert facts.groups is not None
+        return self._rates.n_logits(len(facts.groups.labels))
+
+    def _try_out(
+        self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
+    ) -> None:
+        assert quote.facts is not None
+        assert quote.facts.groups is not None
+        self._note(len(quote.facts.groups.labels), quote.facts.n_classes)
+        super()._try_out(quote, row_shape, classes)
 
     @property
     def _takes_persons(self) -> bool:  # type: ignore[override]
@@ -178,16 +203,21 @@ class FairPathClassifier(PathClassifier):
         # Of declared groups some row may be in none, which is private.
         return self._of_attribute and self.groups is None
 
-    @property
-    def _unit(self) -> str:
-        return ATTRIBUTE if self._of_attribute else super()._unit
+    def _protected(self, unit: str) -> str:
+        return ATTRIBUTE if self._of_attribute else super()._protected(unit)
 
     def _default_of(self, name: str) -> Any:
+        from torch import nn
+
         from skfairdp.engine.nets import default_net
         from skfairdp.inprocessing.fair_path.public_scores import Beside
 
         if self._of_attribute:
-            return default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.001)
+            n_classes = getattr(self, "_n_classes", 2)
+            net = default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.001)
+            if n_classes > 2:
+                net.set_params(criterion=nn.CrossEntropyLoss, module__n_bent=n_classes)
+            return net
         return default_net().set_params(module__hidden_sizes=(), lr=0.02)
 
     def _check_settings(self) -> None:
@@ -205,10 +235,12 @@ class FairPathClassifier(PathClassifier):
 
         criterion = prepared.criterion
         weighted = [getattr(criterion, n, None) is not None for n in ("weight", "pos_weight")]
-        if type(criterion) is not nn.BCEWithLogitsLoss or any(weighted):
+        needed = nn.BCEWithLogitsLoss if self._n_classes == 2 else nn.CrossEntropyLoss
+        weighted.append(getattr(criterion, "label_smoothing", 0.0) != 0.0)
+        if type(criterion) is not needed or any(weighted):
             raise ValueError(
                 f"'net' has the criterion {type(criterion).__name__}; the scores need "
-                "BCEWithLogitsLoss without weights, as the chances of labels and groups are used."
+                f"{needed.__name__} without weights, as the chances of labels and groups are used."
             )
         least = min(segment.multiplier(0) for segment in plan.segments[1:])
         if 0.0 < least < LEAST_MULTIPLIER:
@@ -225,22 +257,45 @@ class FairPathClassifier(PathClassifier):
             )
         super()._check_net(prepared, plan, row_shape)
         if self._of_attribute:
-            refuse_other_heads(prepared.module, row_shape)
+            refuse_other_heads(prepared.module, row_shape, self._rates)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         return compared_groups(sensitive_features, n, self.groups)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         assert groups is not None
-        self._n_groups = len(groups.labels)  # public, and the plan depends on it
         if self._of_attribute:
             return Sizes(groups.labels, (n,), "change-attribute")
         return super()._sizes(groups, n, noise)
 
+    def _note(self, n_groups: int | None, n_classes: int) -> None:
+        if n_classes > MOST_CLASSES:
+            raise ValueError(
+                f"y must hold at most {MOST_CLASSES} classes, whose rates are compared between "
+                f"groups; got {n_classes}. Put rare ones together."
+            )
+        assert n_groups is not None
+        self._n_groups, self._n_classes = n_groups, n_classes
+
+    def _used(
+        self, X: np.ndarray, labels: np.ndarray, groups: Groups | None
+    ) -> tuple[np.ndarray, np.ndarray, Groups | None]:
+        declared = [] if self.classes is None else np.unique(np.asarray(self.classes)).tolist()
+        if len(declared) > 2:
+            found = np.unique(labels).tolist()
+            without = [label for code, label in enumerate(declared) if code not in found]
+            if without:
+                raise ValueError(
+                    f"'classes' declares {without[0]!r}, which no row of y holds, so its rates "
+                    "cannot be compared: leave it out."
+                )
+        return super()._used(X, labels, groups)
+
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         n, size = sizes.total, self._batch_size(sizes.total)
         steps = steps_for(self.max_epochs, n, size)
-        auto = 0.5 if self._of_attribute else 0.2
+        # Tables of several classes carry more noise.
+        auto = 0.5 if self._of_attribute else 0.2 if self._rates.n_answers == 2 else 0.35
         share = auto if self.path_share == "auto" else float(self.path_share)
         if self._of_attribute:
             first = plan_in_public(sizes, steps, size, noise_multiplier / math.sqrt(1.0 - share))
@@ -252,9 +307,11 @@ class FairPathClassifier(PathClassifier):
             # All steps are about one Gaussian release of this multiplier.
             overall = noise_multiplier * n / (size * math.sqrt(steps))
             overall *= math.sqrt((1.0 - share) / share)
-        # Two groups, unless the rows name more.
-        ascent = len(self._rates.names) > 1 or getattr(self, "_n_groups", 2) > 2
-        tables = plan_tables(sizes, overall, ascent=ascent, public=self._everybody_is_public)
+        # Two groups and two classes, unless the rows name more.
+        rates = self._rates
+        ascent = len(rates.names) > 1 or getattr(self, "_n_groups", 2) > 2
+        public = self._everybody_is_public
+        tables = plan_tables(sizes, overall, rates, ascent=ascent, public=public)
         return sizes.plan(*first, *tables, delta=self.delta, exact_noise=self.exact_noise)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
@@ -298,4 +355,4 @@ class FairPathClassifier(PathClassifier):
         self.decided_ = tables.decided(self.direction_, middle)
         self.changed_, self.improved_ = tables.along(self.direction_, multipliers)
         self._stand_at(self._path_of(run.plan))
-        del self._n_groups  # `groups_` tells it from here on
+        del self._n_groups, self._n_classes  # which fitted attributes store from here on

@@ -48,7 +48,7 @@ class PanelDisplay:
         self
         """
         if ax is None:
-            import matplotlib.pyplot as plt  # only where a picture is wanted
+            import matplotlib.pyplot as plt  # only for a picture
 
             _, ax = plt.subplots(layout="constrained")
         self._draw(ax)
@@ -60,7 +60,7 @@ class PanelDisplay:
 
 
 class FairPathDisplay(PanelDisplay):
-    """Estimated accuracy against the tolerance that is kept, with what held-out rows prove.
+    """Plot of estimated accuracy against the kept tolerance, with bounds from held-out rows.
 
     Make one with `from_estimator`.
 

@@ -14,9 +14,7 @@ from scipy.special import ndtri
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.rates.constraints import Floats
 
-Codes = NDArray[np.int64]
-
-# Where a path may start, fixed beforehand: edges from training quantiles would tell about rows.
+# Where a path may start, fixed beforehand: edges from training quantiles would reveal rows.
 # They are uniform in t = multiplier / (1 + |multiplier|), with 0 in the middle.
 _PLACES = 511
 _T = np.arange(-_PLACES, _PLACES + 1) / (_PLACES + 1.0)
@@ -55,53 +53,18 @@ def around(start: float) -> Floats:
     return np.asarray(multipliers)
 
 
-def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
-    """Adjusted scores of rows: positive for those that are selected.
-
-    `scores` (n, 2): columns ``2 eta - 1`` and ``s``. `multiplier`: the point of the path, for all
-    rows or for each. Result (n,).
-    """
-    return scores[:, 0] - multiplier * scores[:, 1]
-
-
-def flips(scores: Floats, multipliers: Floats) -> tuple[Codes, Codes]:
-    """Position on the path at which the decision of each row changes, and its sign.
-
-    With rising multiplier a row of ``s > 0`` is selected until some edge, another one from some
-    edge on: rounding is monotone, so this holds in floating point too. So its decision changes
-    once at most on the way from the middle outwards, on one of the two sides.
-
-    `scores` (n, 2): of each row. `multipliers` (2 * side + 1,): ascending. Result `places` (n,):
-    positions in a table of shape ``(2, side)``: side (multipliers below the middle one, above it)
-    and first multiplier, counted outwards, at which the decision is another one than in the
-    middle; negative where there is none. `changes` (n,): 1 for rows that are selected then, -1 for
-    those that were.
-    """
-    side = len(multipliers) // 2
-    selected = decisions(scores, multipliers[side]) > 0.0
-    positive = selected == (scores[:, 1] > 0.0)
-    outwards = np.where(positive, 1, -1)
-    kept, most = np.zeros(len(scores), dtype=np.int64), np.full(len(scores), side)
-    while (kept < most).any():
-        middle = (kept + most) // 2
-        there = multipliers[side + outwards * np.minimum(middle + 1, side)]
-        alike = (decisions(scores, there) > 0.0) == selected
-        kept, most = np.where(alike, middle + 1, kept), np.where(alike, most, middle)
-    return np.where(kept < side, positive * side + kept, -1), np.where(selected, -1, 1)
-
-
 @dataclass(frozen=True)
 class ReleasedPath:
     """Estimates at every multiplier; functions of released values alone.
 
     `rates`: what is compared. `multipliers` (2 * side + 1,): the points, ascending. `decided`
-    (n_groups, 2, 2): released records of each (group, label, decision) at the multiplier in the
-    middle. `changed` (2, n_rates, n_groups, side): released prefix sums of how successes change
-    along each side, see `flips`. `improved` (2, side): the same of right decisions. `decided_std`:
-    standard deviation of the noise of each entry of `decided`. `changed_stds`, `improved_stds`
-    (side,): those of each prefix sum. `shared`: part of the noise that is taken off each group, all
-    together being known. `start`: position in `multipliers` where a walk begins; must not depend
-    on the noise of these tables.
+    (n_groups, n_labels, n_answers): released records of each (group, label, answer) at the
+    multiplier in the middle, of some in the cell of another one (`Rates.cells`). `changed`
+    (2, n_rates, n_groups, side): released prefix sums of how successes change along each side.
+    `improved` (2, side): the same of right answers. `decided_std`: standard deviation of the noise
+    of each entry of `decided`. `changed_stds`, `improved_stds` (side,): those of each prefix sum.
+    `shared`: part of the noise that is taken off each group, all together being known. `start`:
+    position in `multipliers` where a walk begins; must not depend on the noise of these tables.
     """
 
     rates: Rates
@@ -124,8 +87,8 @@ class ReleasedPath:
     def levels(self) -> Floats:
         """Rates of each group at each multiplier, shape (n_rates, n_groups, n)."""
         r = self.rates
-        before = r.selected @ self.decided[:, :, 1].T + r.offset @ self.sizes.T
-        return (before[..., None] + _along(self.changed)) / r.trials_of(self.sizes)[..., None]
+        before = r.successes_of(self.decided)[..., None]
+        return (before + _along(self.changed)) / r.trials_of(self.sizes)[..., None]
 
     @cached_property
     def _loads(self) -> Floats:
@@ -135,12 +98,20 @@ class ReleasedPath:
         being known.
         """
         r = self.rates
-        # How a rate moves with a count of each label, of those not selected in the middle.
+        # How a rate moves with a count of each label, of those with each answer in the middle.
         slopes = r.offset[..., None, None] - r.trials[..., None, None] * self.levels[:, None]
-        chosen = slopes + r.selected[..., None, None]
-        of_decided = np.concatenate([slopes, chosen], axis=1).swapaxes(0, 1) * self.decided_std
+        of_answers = [
+            (slopes + more[..., None, None]) * counted[:, None, None]
+            for more, counted in zip(np.moveaxis(r.selected, 2, 0), self._counted.T, strict=True)
+        ]
+        of_decided = np.concatenate(of_answers, axis=1).swapaxes(0, 1) * self.decided_std
         of_path = np.broadcast_to(_outwards(self.changed_stds), of_decided.shape[1:])
         return np.concatenate([of_decided, of_path[None]]) / r.trials_of(self.sizes)[..., None]
+
+    @property
+    def _counted(self) -> Floats:
+        """Cells of a group that carry noise: where all groups together are known, each pair's."""
+        return self.rates.counted if self.shared == 0.0 else np.ones_like(self.rates.counted)
 
     @property
     def level_stds(self) -> Floats:
@@ -170,16 +141,17 @@ class ReleasedPath:
 
     @property
     def accuracies(self) -> Floats:
-        """Share of right decisions."""
+        """Share of right answers."""
         right = np.trace(self.decided, axis1=1, axis2=2).sum() + _along(self.improved)
         return np.asarray(right / self._total)
 
     @property
     def accuracy_stds(self) -> Floats:
         """Standard error of the accuracies."""
-        n_groups = len(self.decided)
-        each = 2 * n_groups * (1.0 - n_groups * self.shared) * self.decided_std**2
-        variances = each * (self.accuracies**2 + (1.0 - self.accuracies) ** 2)
+        n_groups, n_right = len(self.decided), np.trace(self._counted)
+        each = n_right * n_groups * (1.0 - n_groups * self.shared) * self.decided_std**2
+        of_wrong = self._counted.sum() / n_right - 1.0
+        variances = each * (of_wrong * self.accuracies**2 + (1.0 - self.accuracies) ** 2)
         return np.asarray(np.sqrt(variances + _outwards(self.improved_stds) ** 2) / self._total)
 
     @property

@@ -22,13 +22,15 @@ from skfairdp.expected_checks import ADJUSTED_DECISIONS, expecting
 from skfairdp.figures import significant_up
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.display import FairPathDisplay
-from skfairdp.inprocessing.fair_path.path import AROUND_ONE, ReleasedPath, around, decisions
+from skfairdp.inprocessing.fair_path.envelope import Envelopes
+from skfairdp.inprocessing.fair_path.path import AROUND_ONE, ReleasedPath, around
 from skfairdp.inprocessing.fair_path.tables import planned
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.parameters import Number
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.plan import Plan
+from skfairdp.trained_rows import remember_those_of
 
 # Scores of rows that were asked for, while points of one path are certified together.
 _Known = dict[tuple[Any, ...], list[tuple[np.ndarray, np.ndarray]]]
@@ -42,8 +44,6 @@ class PathClassifier(GradientClassifier):
     A mechanism trains the net, and sets `decided_`, `direction_`, `start_`, `changed_` and
     `improved_`.
     """
-
-    _multiclass = False
 
     notion: str
     tolerance: float
@@ -61,10 +61,15 @@ class PathClassifier(GradientClassifier):
 
     @property
     def _rates(self) -> Rates:
-        return Rates.of(self.notion)
+        return Rates.of(self.notion, (0, 1) if self._is_binary else self.classes_.tolist())
+
+    @property
+    def _is_binary(self) -> bool:
+        return len(self.classes_) == 2
 
     def _path_of(self, plan: Plan) -> ReleasedPath:
         """Put released tables and the noise that their plan says together."""
+        rates = self._rates
         stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
         of_path, of_accuracy = (
             PrefixSums(self.changed_.shape[-1], stds.get(n, 0.0)).stds for n in ("path", "accuracy")
@@ -74,13 +79,13 @@ class PathClassifier(GradientClassifier):
         of_decided = stds.get("adjusted decisions", stds["decisions"])
         multipliers = around(self.start_) if "accuracy" in stds else AROUND_ONE
         return ReleasedPath(
-            self._rates,
+            rates,
             multipliers,
             self.decided_,
             self.changed_,
             self.improved_,
             of_decided,
-            of_path,
+            of_path * rates.balanced_std,
             of_accuracy,
             shared,
             start=int(np.searchsorted(multipliers, self.start_)),
@@ -94,14 +99,14 @@ class PathClassifier(GradientClassifier):
             reached = f"a tolerance of {figure}" if kept < 1.0 else "no tolerance below 1"
             warn_user(
                 f"The path does not keep to 'tolerance' = {self.tolerance:g}: where it starts, the "
-                f"gap is estimated as {path.gaps[point]:.3g}, with a standard error of "
+                f"gap is estimated as {min(path.gaps[point], 1.0):.3g}, with a standard error of "
                 f"{path.gap_stds[point]:.2g}. This point is used. It keeps to {reached}; more "
                 "rows, a larger 'epsilon' or 'path_share' help.",
                 FairnessWarning,
             )
 
     def at(self, tolerance: float) -> Self:
-        """Stand at another tolerance.
+        """Choose the point for another tolerance.
 
         Parameters
         ----------
@@ -133,6 +138,7 @@ class PathClassifier(GradientClassifier):
         other = copy.copy(self)
         other.tolerance = tolerance
         other._stand_at(path)
+        remember_those_of(other, self)
         other._bind()
         return other
 
@@ -225,7 +231,7 @@ class PathClassifier(GradientClassifier):
             _KNOWN.reset(known)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Compute the adjusted score: positive for rows that get the second class.
+        """Compute the adjusted scores.
 
         Parameters
         ----------
@@ -234,18 +240,29 @@ class PathClassifier(GradientClassifier):
 
         Returns
         -------
-        ndarray of float64, shape (n_samples,)
-            ``2 eta - 1 - multiplier_ * s``, see ``docs/theory/fair_path.md``.
+        ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
+            Of two classes ``2 eta - 1 - multiplier_ * s``, positive for rows that get the second
+            one; of more ``eta_k - multiplier_ * s_k`` for each class, the largest for the one
+            that rows get: see ``docs/theory/fair_path.md``.
         """
-        return decisions(self._scores(X), self.multiplier_)
+        gains, costs = np.hsplit(self._scores(X), 2)
+        scores = gains - self.multiplier_ * costs
+        return scores[:, 0] if self._is_binary else scores
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        positive = 0.5 * (1.0 + self._scores(X)[:, 0])
+        gains, _ = np.hsplit(self._scores(X), 2)
+        if not self._is_binary:
+            return gains
+        positive = 0.5 * (1.0 + gains[:, 0])
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        selected = self.decision_function(X) > 0.0
-        return self.classes_[selected.astype(np.int64)]
+        check_is_fitted(self)
+        if self._is_binary:
+            answers = (self.decision_function(X) > 0.0).astype(np.int64)
+        else:
+            answers = Envelopes(*np.hsplit(self._scores(X), 2)).answers(self.multiplier_)
+        return self.classes_[answers]
 
     @in_chunks
     def _scores(self, X: ArrayLike) -> np.ndarray:

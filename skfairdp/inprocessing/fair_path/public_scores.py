@@ -1,4 +1,4 @@
-"""The scores where features and labels are public, and only who is in which group is not.
+"""Scores where features and labels are public, and only the groups are private.
 
 The label's score is learned without noise. That of the groups is a softmax on what enters the
 net's last layer, which so is public too. Its log likelihood takes who is in which group from one
@@ -19,13 +19,12 @@ from torch import Tensor, nn
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.modules import MLP
-from skfairdp.engine.objectives import Objective
 from skfairdp.engine.parameter_vector import copy_module
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
-from skfairdp.inprocessing.fair_path.scores import within
+from skfairdp.inprocessing.fair_path.scores import LabelObjective, within
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.inprocessing.rates.training import TailAverage
@@ -39,7 +38,7 @@ def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage)
     training, of_table, *_ = run.plan.segments
     module = run.prepared.module
     name, head = find_head(module)
-    flat, objective = run.prepared.flat, _OfLabel()
+    flat, objective = run.prepared.flat, LabelObjective(rates)
     rows = run.release.public_rows(make_clipper(module, flat, objective))
     size = round(sum(training.expected_sizes))
     run.descend(
@@ -79,12 +78,13 @@ def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage)
     slopes = slopes * body.scale.cpu()
     starts = starts - (slopes @ body.mean.cpu()).unsqueeze(1)
     with torch.no_grad():
-        head.weight[1:] = slopes.repeat(len(rates.heads), 1).to(head.weight)
-        head.bias[1:] = starts.T.flatten().to(head.bias)
+        first = rates.n_label_logits
+        head.weight[first:] = slopes.repeat(len(rates.heads), 1).to(head.weight)
+        head.bias[first:] = starts.T.flatten().to(head.bias)
     return rows
 
 
-def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
+def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...], rates: Rates) -> None:
     """Refuse a net whose logits of the groups are not those of its linear head, biases included.
 
     `module`: takes such rows. Left as it is.
@@ -95,7 +95,8 @@ def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
         with torch.no_grad(), SeededDraws(0):
             rows = torch.zeros((2, *row_shape)).to(head.weight)
             expected = nn.functional.linear(_Body(probe, name)(rows), head.weight, head.bias)
-            alike = torch.allclose(probe(rows)[:, 1:], expected[:, 1:], atol=1e-4)
+            first = rates.n_label_logits
+            alike = torch.allclose(probe(rows)[:, first:], expected[:, first:], atol=1e-4)
             linear = head.bias is not None and alike
     except (RuntimeError, TypeError, ValueError):
         linear = False
@@ -129,39 +130,36 @@ def _softmax_from_sums(features: Floats, weights: Floats, sums: Floats, ridge: f
 
 
 class Beside(nn.Module):
-    """A perceptron that adds to the first logit of a linear net.
+    """A perceptron that adds to the first logits of a linear net.
 
     Where the label is learned without noise it may be bent; groups, whose weights come from a
     noisy table, are linear in the features.
 
     `n_features`: number of columns of the input. `n_outputs`: number of logits. `hidden_sizes`:
-    widths of the perceptron's hidden layers.
+    widths of the perceptron's hidden layers. `n_bent`: number of logits that it adds to.
     """
 
     def __init__(
-        self, n_features: int, n_outputs: int = 2, hidden_sizes: Sequence[int] = (64, 64)
+        self,
+        n_features: int,
+        n_outputs: int = 2,
+        hidden_sizes: Sequence[int] = (64, 64),
+        n_bent: int = 1,
     ) -> None:
         super().__init__()
         self.features = nn.Identity()
         self.head = nn.Linear(n_features, n_outputs)
-        self.bent = MLP(n_features, 1, hidden_sizes, nn.ReLU)
+        self.bent = MLP(n_features, n_bent, hidden_sizes, nn.ReLU)
 
     def forward(self, X: Tensor) -> Tensor:
         """Return logits, shape (B, n_outputs)."""
         logits: Tensor = self.head(X)
-        return logits + nn.functional.pad(self.bent(X), (0, logits.shape[-1] - 1))
-
-
-class _OfLabel(Objective):
-    """Log loss of the label, from the first logit."""
-
-    def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
-        label = targets[0].to(output.dtype)
-        return nn.functional.binary_cross_entropy_with_logits(output[:, 0], label, reduction="none")
+        bent: Tensor = self.bent(X)
+        return logits + nn.functional.pad(bent, (0, logits.shape[-1] - bent.shape[-1]))
 
 
 class _Body(nn.Module):
-    """What enters a module's head; in units of its own once it is standardised."""
+    """Inputs of a module's head, standardised or not."""
 
     def __init__(self, module: nn.Module, head: str) -> None:
         super().__init__()

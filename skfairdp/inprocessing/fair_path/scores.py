@@ -1,17 +1,19 @@
 """Scores of the optimal fair classifier: the loss that a net learns, and the rule of decision.
 
-The rule is ``2 eta(x) - 1 - multiplier * s(x) > 0`` with
+The rule is the k with the largest ``eta_k(x) - multiplier * s_k(x)`` with
 
-    s(x) = sum_gl direction[g, l] P(a=g, y=l | x).
+    s_k(x) = sum_gl direction[g, l, k] P(a=g, y=l | x).
 
-The direction says what selecting a person of group g and label l costs. For two groups and one
-rate it is known; otherwise dual ascent finds it: see ``docs/theory/fair_path.md``.
+The direction says what answer k to a person of group g and label l costs. For two groups and one
+rate it is known; otherwise dual ascent finds it. Of two classes the first costs nothing, and the
+second is chosen where ``2 eta(x) - 1 - multiplier * s(x) > 0``: see ``docs/theory/fair_path.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -23,27 +25,54 @@ from skfairdp.inprocessing.rates.constraints import Floats
 
 def within(labels: tuple[int, ...], label: Tensor) -> Tensor:
     """Whether, as 0 or 1, a record's label is one of a head's."""
-    if len(labels) == 2:
-        return torch.ones_like(label)
-    return label if labels == (1,) else 1.0 - label
+    return sum(((label == own).to(label) for own in labels), torch.zeros_like(label))
+
+
+class LabelObjective(Objective):
+    """Log loss of the label, from the first logits: one for two classes, else one a class.
+
+    `rates`: says how many classes there are.
+    """
+
+    def __init__(self, rates: Rates) -> None:
+        self._n_logits = rates.n_label_logits
+
+    def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
+        label = targets[0].to(output.dtype)
+        if self._n_logits == 1:
+            logit = output[:, 0]
+            return functional.binary_cross_entropy_with_logits(logit, label, reduction="none")
+        logits, own = output[:, : self._n_logits], self._own(label)
+        return torch.logsumexp(logits, dim=1) - (logits * own).sum(dim=1)
+
+    def gradient(self, output: Tensor, *targets: Tensor) -> Tensor:
+        label = targets[0].to(output.dtype)
+        if self._n_logits == 1:
+            return (torch.sigmoid(output[:, 0]) - label).unsqueeze(1)
+        return torch.softmax(output[:, : self._n_logits], dim=1) - self._own(label)
+
+    def _own(self, label: Tensor) -> Tensor:
+        codes = torch.arange(self._n_logits, dtype=label.dtype, device=label.device)
+        return (label.unsqueeze(1) == codes).to(label)
 
 
 class ScoresObjective(Objective):
     """Sum of the log losses of the label and, among the labels of each head, of the group.
 
-    The targets are the label, 0 or 1, and the group's code. A record's loss is one sum,
+    The targets are the label's code and the group's. A record's loss is one sum,
     so its gradient is clipped once.
 
     `rates`: says which heads there are. `n_groups`: at least 2; the logit of the first is 0.
     """
 
     def __init__(self, rates: Rates, n_groups: int) -> None:
-        self._heads = rates.heads
+        self._of_label = LabelObjective(rates)
+        self._heads, self._first = rates.heads, rates.n_label_logits
         self._n_groups = n_groups
 
     def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
         label, group = (target.to(output.dtype) for target in targets)
-        loss = functional.binary_cross_entropy_with_logits(output[:, 0], label, reduction="none")
+        loss = self._of_label(output, label)
         for labels, logits, own in self._parts(output, group):
             rest = torch.logsumexp(functional.pad(logits, (1, 0)), dim=1)
             loss = loss + within(labels, label) * (rest - (logits * own).sum(dim=1))
@@ -51,7 +80,7 @@ class ScoresObjective(Objective):
 
     def gradient(self, output: Tensor, *targets: Tensor) -> Tensor:
         label, group = (target.to(output.dtype) for target in targets)
-        columns = [(torch.sigmoid(output[:, 0]) - label).unsqueeze(1)]
+        columns = [self._of_label.gradient(output, label)]
         for labels, logits, own in self._parts(output, group):
             chances = torch.softmax(functional.pad(logits, (1, 0)), dim=1)[:, 1:]
             columns.append((chances - own) * within(labels, label).unsqueeze(1))
@@ -65,11 +94,15 @@ class ScoresObjective(Objective):
         codes = torch.arange(1, self._n_groups, dtype=output.dtype, device=output.device)
         own = (group.unsqueeze(1) == codes).to(output.dtype)
         for place, labels in enumerate(self._heads):
-            yield labels, output[:, 1 + place * width : 1 + (place + 1) * width], own
+            first = self._first + place * width
+            yield labels, output[:, first : first + width], own
 
 
 class Chances(nn.Module):
-    """Outputs of a net in float64: ``2 eta - 1``, then P(a=g, y=l | x) for each g, for each l.
+    """Outputs of a net in float64: gains of the answers, then P(a=g, y=l | x).
+
+    The gain is ``2 eta - 1`` of the second of two classes, else the chance of each class. The
+    chances of groups and labels follow for each g, for each l.
 
     `module`: returns the logits. `rates`: those that are compared; what none of them needs is 0.
     """
@@ -77,46 +110,92 @@ class Chances(nn.Module):
     def __init__(self, module: nn.Module, rates: Rates, n_groups: int) -> None:
         super().__init__()
         self.module = module
-        self._heads = rates.heads
+        self._heads, self._n_classes = rates.heads, rates.n_answers
+        self._first = rates.n_label_logits
         self._n_groups = n_groups
 
     def forward(self, X: Tensor) -> Tensor:
-        """Return chances of rows, shape (B, 1 + 2 * n_groups)."""
+        """Return chances of rows, shape (B, n_gains + n_groups * n_classes)."""
         logits = self.module(X).double()
-        eta = torch.sigmoid(logits[:, 0])
-        joint: list[list[Tensor]] = [[torch.zeros_like(eta)] * 2 for _ in range(self._n_groups)]
+        if self._first == 1:
+            eta = torch.sigmoid(logits[:, 0])
+            of_labels, gains = [1.0 - eta, eta], [2.0 * eta - 1.0]
+        else:
+            of_labels = gains = _softmax([*logits[:, : self._first].unbind(1)])
+        nothing = torch.zeros_like(of_labels[0])
+        joint = [[nothing] * self._n_classes for _ in range(self._n_groups)]
         width = self._n_groups - 1
         for place, labels in enumerate(self._heads):
-            # Column by column: how a sum within a row is ordered must not depend on its place.
-            own = [torch.zeros_like(eta), *logits[:, 1 + place * width :].unbind(1)[:width]]
-            largest = own[0]
-            for column in own[1:]:
-                largest = torch.maximum(largest, column)
-            powers = [torch.exp(column - largest) for column in own]
-            total = sum(powers[1:], powers[0])
-            for group, power in enumerate(powers):
+            own = logits[:, self._first + place * width :].unbind(1)[:width]
+            for group, chance in enumerate(_softmax([nothing, *own])):
                 for label in labels:
-                    joint[group][label] = (eta if label else 1.0 - eta) * (power / total)
-        columns = [2.0 * eta - 1.0, *(part for group in joint for part in group)]
-        return torch.stack(columns, dim=1)
+                    joint[group][label] = of_labels[label] * chance
+        return torch.stack([*gains, *(part for group in joint for part in group)], dim=1)
+
+
+def _softmax(columns: list[Tensor]) -> list[Tensor]:
+    """Softmax column by column: how a sum within a row is ordered must not depend on its place."""
+    largest = columns[0]
+    for column in columns[1:]:
+        largest = torch.maximum(largest, column)
+    powers = [torch.exp(column - largest) for column in columns]
+    total = sum(powers[1:], powers[0])
+    return [power / total for power in powers]
+
+
+def costs_of(direction: Floats) -> Floats:
+    """Costs of all answers, (n_groups, n_labels, n_answers); of two classes the first is free.
+
+    `direction`: of this shape; of two classes (n_groups, 2), costs of the second.
+    """
+    if direction.ndim == 3:
+        return direction
+    return np.stack([np.zeros_like(direction), direction], axis=-1)
+
+
+def lines(direction: Floats, chances: Floats) -> tuple[Floats, Floats]:
+    """Gains and costs (n, n_answers) of rows, added up as `Scores` does.
+
+    `direction`: see `costs_of`. `chances` (n, n_gains + n_groups * n_labels): as `Chances` returns
+    them.
+    """
+    by_answer = costs_of(direction)
+    n_joint = by_answer[..., 0].size
+    joint = chances[:, chances.shape[1] - n_joint :].T
+    gains = chances[:, : chances.shape[1] - n_joint]
+    if gains.shape[1] == 1:
+        gains = np.column_stack([np.zeros(len(gains)), gains])
+    costs = np.zeros(gains.shape)
+    for answer in range(gains.shape[1]):
+        for cost, chance in zip(by_answer[..., answer].ravel(), joint, strict=True):
+            if cost != 0.0:
+                costs[:, answer] += cost * chance
+    return gains, costs
 
 
 class Scores(nn.Module):
-    """Scores that decide about a row: the columns ``2 eta - 1`` and ``s``, in float64.
+    """Scores that decide about a row, in float64: the gains, then the costs of the answers.
 
-    `chances`: what the net says. `direction` (n_groups, 2): cost of selecting a person of each
-    group and label.
+    Of two classes, those of the second: ``2 eta - 1`` and ``s``.
+
+    `chances`: what the net says. `direction`: see `costs_of`.
     """
 
     def __init__(self, chances: Chances, direction: Floats) -> None:
         super().__init__()
         self.chances = chances
-        self._direction = direction.ravel().tolist()
+        by_answer = costs_of(direction)[..., 1:] if direction.ndim == 2 else direction
+        self._costs = by_answer.reshape(-1, by_answer.shape[-1]).T.tolist()
 
     def forward(self, X: Tensor) -> Tensor:
-        """Return the scores of rows, shape (B, 2)."""
-        label, *joint = self.chances(X).unbind(1)
-        score = torch.zeros_like(label)
-        for cost, chance in zip(self._direction, joint, strict=True):
-            score = score + cost * chance
-        return torch.stack([label, score], dim=1)
+        """Return the scores of rows, shape (B, 2) for two classes, else (B, 2 * n_answers)."""
+        n = len(self._costs)
+        columns: Sequence[Tensor] = self.chances(X).unbind(1)
+        scores = []
+        for costs in self._costs:
+            score = torch.zeros_like(columns[0])
+            for cost, chance in zip(costs, columns[n:], strict=True):
+                if cost != 0.0:
+                    score = score + cost * chance
+            scores.append(score)
+        return torch.stack([*columns[:n], *scores], dim=1)

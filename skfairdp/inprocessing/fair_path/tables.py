@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
+from skfairdp.inprocessing.fair_path.envelope import Changes, Codes, Envelopes
 from skfairdp.inprocessing.fair_path.path import (
     AROUND_ONE,
     COARSE,
     SIDE,
-    Codes,
     ReleasedPath,
     around,
-    decisions,
-    flips,
     start_of,
 )
+from skfairdp.inprocessing.fair_path.scores import lines
 from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
 from skfairdp.inprocessing.rates.training import Lagrangian, ScaledAscent
 from skfairdp.privacy.mechanisms.prefix_sums import prefix_norm
@@ -52,13 +51,13 @@ _WITH_ASCENT = {
     "path": 0.33,
     "accuracy": 0.08,
 }
-# Where features and labels are public, so are right decisions, and what the scores expect.
+# Where features and labels are public, so are right answers, and what the scores expect.
 _IN_PUBLIC = {"decisions": 0.2, "adjusted decisions": 0.5, "path": 0.3}
 _ASCENT_STEPS = 32
 
 
 def plan_tables(
-    sizes: Sizes, multiplier: float, *, ascent: bool, public: bool = False
+    sizes: Sizes, multiplier: float, rates: Rates, *, ascent: bool, public: bool = False
 ) -> list[Segment]:
     """Plan all tables, which together are about one Gaussian release of `multiplier`.
 
@@ -70,11 +69,17 @@ def plan_tables(
     shares = _IN_PUBLIC if public else _WITH_ASCENT if ascent else _SHARES
     for name, share in shares.items():
         steps = _ASCENT_STEPS if name == "ascent" else 1
-        norm = prefix_norm(lengths.get(name, 1))
+        norm = prefix_norm(lengths.get(name, 1), _n_entries(rates).get(name, 1))
         noise = multiplier * math.sqrt(steps / share) * norm
         failure = GRID_FAILURE if noise > 0.0 else 0.0
         segments.append(sizes.whole((name, norm, noise), steps=steps, failure=failure))
     return segments
+
+
+def _n_entries(rates: Rates) -> dict[str, int]:
+    """Most entries that a record adds to in the tables of changes."""
+    of_changes = rates.n_entries()
+    return {"path": of_changes, "start": of_changes, "accuracy": min(rates.n_answers - 1, 2)}
 
 
 def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> list[Segment]:
@@ -90,7 +95,7 @@ def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> li
 class Tables:
     """Releases the tables of one fit, by the segments of its plan.
 
-    `release`: the door to the rows. `chances`: what the trained net says. `rates`: what is
+    `release`: noisy releases over the rows. `chances`: what the trained net says. `rates`: what is
     compared. `notion`: its name. `n_groups`: at least 2. `public`: the rows where features and
     labels are public. All groups together then are too, and noise is on their differences alone.
     """
@@ -111,36 +116,45 @@ class Tables:
             self._known = self.public.outputs(self.chances).cpu().numpy()
             self._labels = self.public.labels.long().cpu().numpy()
 
+    @property
+    def _n_labels(self) -> int:
+        return self.rates.successes.shape[1]
+
+    @property
+    def _without_costs(self) -> Floats:
+        return np.zeros((self.n_groups, self._n_labels, self.rates.n_answers))
+
     def first(self) -> Floats:
-        """Release how many of each (group, label) are selected without a constraint, or not.
+        """Release how many of each (group, label) get each answer without a constraint.
 
         The direction and the start follow from it; gaps are estimated by other tables.
         """
         name = "first decisions" if self.public is None else "decisions"
-        return self._count(name, np.zeros((self.n_groups, 2)))
+        return self._count(name, self._without_costs)
 
     def decided(self, direction: Floats, middle: float) -> Floats:
-        """Release the same at a multiplier of a direction, with noise of its own."""
+        """Release the same at a multiplier of a direction, with its own noise."""
         name = "decisions" if self.public is None else "adjusted decisions"
         return self._count(name, direction, middle)
 
     def ascend(self, decided: Floats, tolerance: float) -> Floats:
         """Find the direction in which gaps fall at the least cost: by multipliers of the gaps.
 
-        Dual ascent over scores that stay as they are: each step looks at who is selected at the
-        present multipliers, and steps shrink, so that solutions of any size are found. Who that
-        is, is released; where features and labels are public, the scores say it.
+        Dual ascent over scores that stay as they are: each step looks at the answers at the
+        present multipliers, and steps shrink, so that solutions of any size are found. How many
+        get which is released; where features and labels are public, the scores say it.
         It aims at half of the tolerance, as a point is taken well within it; where the scores say
         it, at half of the gap if that is less, so that the path leads somewhere. The
         direction is the mean of the second half of the steps.
         """
         segment = self._planned.get("ascent")
-        constraints = RateConstraints(self.notion, (0, 1), self.n_groups, 0.5 * tolerance)
+        classes = range(self.rates.n_answers)
+        constraints = RateConstraints(self.notion, classes, self.n_groups, 0.5 * tolerance)
         factors = np.arange(1.0, _ASCENT_STEPS + 2.0) ** -0.7
         aims = constraints.tolerances
         if segment is None:
             n, std, look = max(float(decided.sum()), 1.0), 0.0, self._expected(decided)
-            decided = look(np.zeros((self.n_groups, 2)))
+            decided = look(self._without_costs)
             masses = np.maximum(constraints.masses(decided), 1.0)
             gaps = constraints.gaps_of(constraints.successes(decided) / masses, masses)
             aims = np.minimum(aims, 0.5 * np.abs(gaps).max())
@@ -153,14 +167,14 @@ class Tables:
         lagrangian.observe(decided / n)
         costs: list[Floats] = []
         for _ in range(_ASCENT_STEPS):
-            costs.append(lagrangian.coefficients[..., 1] - lagrangian.coefficients[..., 0])
+            costs.append(self.rates.plain(lagrangian.coefficients))
             lagrangian.observe(look(costs[-1]) / n)
         return np.asarray(np.mean(costs[_ASCENT_STEPS // 2 :], axis=0))
 
     def start(self, direction: Floats, first: Floats) -> float:
         """Find the multiplier of the smallest gap, apart from the tables that say how far to walk.
 
-        It is read off a coarse path of its own; where features and labels are public, off what
+        It is read off its own coarse path; where features and labels are public, off what
         the scores expect.
 
         `first`: as `first` released it.
@@ -180,38 +194,51 @@ class Tables:
         return around(start) if self.public is None else AROUND_ONE
 
     def along(self, direction: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
-        """Release how successes and right decisions change along the path of a direction."""
+        """Release how successes and right answers change along the path of a direction."""
         return self._along(direction, multipliers, "path", "accuracy")
 
     def _along(
         self, direction: Floats, multipliers: Floats, name: str, of_accuracy: str | None = None
     ) -> tuple[Floats, Floats]:
-        weights = self.rates.selected.sum(axis=0)
-        rate_of = np.abs(self.rates.selected).argmax(axis=0)
-        found: list[tuple[Floats, Signed]] = []
-        of_side = len(multipliers) // 2
+        found: list[tuple[Floats, Changes]] = []
+        side, n_rates = len(multipliers) // 2, len(self.rates.names)
+        n_entries = _n_entries(self.rates)
 
-        def flipped(outputs: Floats) -> Signed:
+        def changed(outputs: Floats) -> Changes:
             if not found or found[0][0] is not outputs:  # of another part of the rows
-                scores = np.column_stack([outputs[:, 0], weighted(direction, outputs)])
-                found[:] = [(outputs, flips(scores, multipliers))]
+                found[:] = [(outputs, Envelopes(*lines(direction, outputs)).changes(multipliers))]
             return found[0][1]
 
+        def signed(changes: Changes, histogram: Callable[[Codes, Codes], Codes]) -> Signed:
+            """Out of the histogram of the answer that is left, into that of the one entered."""
+            of_side, place = np.divmod(changes.places, side)
+            parts = []
+            for answers in (changes.left, changes.entered):
+                own = histogram(answers, of_side)
+                parts.append(np.where((changes.places < 0) | (own < 0), -1, own * side + place))
+            ones = np.ones_like(changes.places)
+            return np.hstack(parts), np.hstack([-ones, ones])
+
         def successes(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
-            places, changes = flipped(outputs)
-            side, place = np.divmod(places, of_side)
-            entries = ((side * len(self.rates.names) + rate_of[labels]) * self.n_groups) + groups
-            signs = changes * weights[labels].astype(np.int64)
-            return np.where(places < 0, -1, entries * of_side + place), signs
+            def histogram(answers: Codes, of_side: Codes) -> Codes:
+                rate = self.rates.rate_of[labels[:, None], answers]
+                own = (of_side * n_rates + rate) * self.n_groups + groups[:, None]
+                return np.where(rate < 0, -1, own)
+
+            return signed(changed(outputs), histogram)
 
         def right(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
-            places, changes = flipped(outputs)
-            return places, changes * (2 * labels - 1)
+            def histogram(answers: Codes, of_side: Codes) -> Codes:
+                return np.where(answers == labels[:, None], of_side, -1)
 
-        changed = self._table(name, successes, (2, len(self.rates.names), self.n_groups, of_side))
+            return signed(changed(outputs), histogram)
+
+        shape = 2, n_rates, self.n_groups, side
+        sums = self.rates.balanced(self._table(name, successes, shape, n_entries[name]))
         if of_accuracy is None:
-            return changed, np.zeros((2, of_side))
-        return changed, self._table(of_accuracy, right, (2, 1, of_side))[:, 0]
+            return sums, np.zeros((2, side))
+        of_right = self._table(of_accuracy, right, (2, 1, side), n_entries[of_accuracy])
+        return sums, of_right[:, 0]
 
     def _frozen(self, rows: Rows) -> Floats:
         """Chances of the rows, which stay as they are: kept, here alone, of rows in memory."""
@@ -222,17 +249,25 @@ class Tables:
         return self._known
 
     def _count(self, name: str, direction: Floats, multiplier: float = 1.0) -> Floats:
-        """Release who of each (group, label) is selected at a multiplier of a direction."""
+        """Release how many of each (group, label) get each answer at a multiplier."""
+        n_answers = self.rates.n_answers
 
         def entries(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
-            scores = np.column_stack([outputs[:, 0], weighted(direction, outputs)])
-            selected = decisions(scores, multiplier) > 0.0
-            return (labels * 2 + selected) * self.n_groups + groups, np.ones_like(labels)
+            answers = Envelopes(*lines(direction, outputs)).answers(multiplier)
+            # Public values may be distinguished at no cost.
+            merged = self.rates.cells[labels, answers]
+            cells = merged if self.public is None else labels * n_answers + answers
+            return cells * self.n_groups + groups, np.ones_like(labels)
 
-        return self._table(name, entries, (2, 2, self.n_groups, 1))[..., 0].transpose(2, 0, 1)
+        shape = self._n_labels, n_answers, self.n_groups, 1
+        return self._table(name, entries, shape)[..., 0].transpose(2, 0, 1)
 
     def _table(
-        self, name: str, assign: Callable[[Floats, Codes, Codes], Signed], shape: tuple[int, ...]
+        self,
+        name: str,
+        assign: Callable[[Floats, Codes, Codes], Signed],
+        shape: tuple[int, ...],
+        n_entries: int = 1,
     ) -> Floats:
         """Release prefix sums; the groups are the axis before the last one."""
 
@@ -241,7 +276,7 @@ class Tables:
             return assign(self._frozen(rows), groups, labels)
 
         if self._labels is None:
-            return self.release.prefix_sums(self._planned[name], of_rows, shape)[0]
+            return self.release.prefix_sums(self._planned[name], of_rows, shape, n_entries)[0]
         assert self._known is not None
         entries, signs = assign(self._known, np.zeros_like(self._labels), self._labels)
         together, within = np.zeros(shape), entries >= 0
@@ -249,7 +284,7 @@ class Tables:
         total = together.cumsum(axis=-1).sum(axis=-2, keepdims=True)
         if name not in self._planned:
             return np.asarray(total)
-        sums = self.release.prefix_sums(self._planned[name], of_rows, shape)[0]
+        sums = self.release.prefix_sums(self._planned[name], of_rows, shape, n_entries)[0]
         return np.asarray(sums + (total - sums.sum(axis=-2, keepdims=True)) / shape[-2])
 
     def _expected(self, decided: Floats) -> Callable[[Floats], Floats]:
@@ -259,29 +294,25 @@ class Tables:
         """
         assert self._known is not None
         assert self._labels is not None
-        outputs, labels = self._known, self._labels
-        joint = outputs[:, 1:].reshape(len(outputs), self.n_groups, 2)
+        outputs, labels, shape = self._known, self._labels, decided.shape
+        n_joint = self.n_groups * shape[1]
+        joint = outputs[:, outputs.shape[1] - n_joint :].reshape(-1, self.n_groups, shape[1])
         own = np.take_along_axis(joint, labels[:, None, None], axis=2)[..., 0].T
         own /= np.maximum(own.sum(axis=0), np.finfo(float).tiny)
 
-        def at(costs: Floats) -> Floats:
-            cells = labels * 2 + (outputs[:, 0] > weighted(costs, outputs))
-            counts = [np.bincount(cells, chance, minlength=4) for chance in own]
-            return np.reshape(counts, decided.shape)
+        def answers(costs: Floats) -> Codes:
+            return Envelopes(*lines(costs, outputs)).answers(1.0)
 
-        factors = np.maximum(decided, 0.0) / np.maximum(at(np.zeros((self.n_groups, 2))), 1.0)
-        own *= factors[:, labels, (outputs[:, 0] > 0.0).astype(int)]
+        def at(costs: Floats) -> Floats:
+            cells = labels * shape[2] + answers(costs)
+            counts = [np.bincount(cells, chance, minlength=shape[1] * shape[2]) for chance in own]
+            return np.reshape(counts, shape)
+
+        factors = np.maximum(decided, 0.0) / np.maximum(at(self._without_costs), 1.0)
+        own *= factors[:, labels, answers(self._without_costs)]
         return at
 
 
-def weighted(costs: Floats, chances: Floats) -> Floats:
-    """Sum of costs (n_groups, 2) times chances of rows, added up as `Scores` does."""
-    score = np.zeros(len(chances))
-    for cost, column in zip(costs.ravel(), chances[:, 1:].T, strict=True):
-        score = score + cost * column
-    return score
-
-
 def planned(plan: Plan) -> Mapping[str, Segment]:
-    """Segments of a plan by the name of what they release."""
+    """Segments of a plan by the name of their release."""
     return {s.blocks[0].name: s for s in plan.segments if s.blocks}

@@ -55,8 +55,8 @@ def check_head(module: nn.Module, head: nn.Linear, row_shape: tuple[int, ...]) -
         or not torch.allclose(seen[0][1], linear[0], rtol=1e-3, atol=1e-4)
     ):
         raise ValueError(
-            "'head' must be the module's last layer: what it returns must be the logit. Name the "
-            "right layer, or move what follows it elsewhere."
+            "'head' must be the module's last layer, whose output is the logit. Name that "
+            "layer, or remove the layers after it."
         )
 
 
@@ -111,8 +111,8 @@ class GapStop:
             self._run.prepared.flat.vector.copy_(self._kept)
 
     def _cell(self, rows: Rows) -> np.ndarray:
-        scores = outputs_by_row(self._run.prepared.module, rows.X).reshape(-1)
-        predicted = (scores > self._cut).long().cpu().numpy()
+        scores = outputs_by_row(self._run.prepared.module, rows.X)
+        predicted = self._run.decisions(scores - self._cut).long().cpu().numpy()
         label = rows.targets[0].long().cpu().numpy()
         cell = (rows.codes * 2 + label) * 2 + predicted
         return np.where(rows.codes >= 0, cell, -1)

@@ -6,12 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
-from skfairdp.fairness.bounds.head_noise import (
-    THEOREM2_NOTIONS,
-    GroupUpdate,
-    Prediction,
-    theorem2_guarantee,
-)
+from skfairdp.fairness.bounds.head_claim import THEOREM2_NOTIONS, theorem2_guarantee
+from skfairdp.fairness.bounds.head_noise import GroupUpdate, Prediction
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fairdp.head_ensembles import EnsembleClassifier, logit
@@ -63,7 +59,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     final_batch_size : int or None, default=None
         Expected records in their batches. None keeps `batch_size`.
     n_heads : int, default=1
-        Micro-batches of the last step, each of which trains a head of its own.
+        Micro-batches of the last step, each of which trains its own head.
     dataset_size : int or None, default=None
         Declared number of records; must be the sum of `group_sizes`. Without `group_sizes` it
         has no effect: sizes and adjacency then come from the rows.
@@ -165,8 +161,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         counts: tuple[CountRelease, ...] = ()
         if self._tables > 0:
-            price = float("inf") if self._free else float(self.check_epsilon)
-            table = "group x label x prediction"
+            table, price = "group x label x prediction", float(self.check_epsilon)
             counts = (CountRelease(name=table, epsilon=price, releases=self._tables),)
         return fairdp_plan(self, sizes, noise_multiplier, counts)
 

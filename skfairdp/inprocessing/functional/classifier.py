@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE
+from skfairdp.assumptions import BOUNDS_DECLARED
 from skfairdp.engine.moment_bounds import l1_bounds, l2_bounds
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
@@ -19,7 +19,8 @@ from skfairdp.parameters import NORM, PROBABILITY, Choice, Number, check_paramet
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan
 from skfairdp.privacy.sizes import Sizes
-from skfairdp.receipts import RowFacts
+from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
+from skfairdp.records import Given
 
 if TYPE_CHECKING:
     from skfairdp.engine.moment_sums import Moments
@@ -80,13 +81,13 @@ class FunctionalMechanismClassifier(SizedByGroup):
     rows_ : BoundedRows
         The map from features to rows in the unit ball, from declared figures only.
     theta_ : ndarray, shape (d,)
-        Weights of such rows, the intercept's last where there is one.
+        Weights of these rows, the intercept's last where there is one.
 
     Raises
     ------
     ValueError
         At fit: more than two classes, bounds that are missing, infinite or of a wrong
-        shape, and whatever the parameter table refuses. Nothing of a row is quoted.
+        shape, and values that the parameter table refuses. No message quotes a row.
 
     References
     ----------
@@ -131,34 +132,30 @@ class FunctionalMechanismClassifier(SizedByGroup):
     }
 
     group_thetas_: np.ndarray | None = field(init=False)
-    plan_: Plan = field(init=False)
     rows_: BoundedRows = field(init=False)
     theta_: np.ndarray = field(init=False)
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit(self, given: Given, charge: Charge) -> Receipt:
         from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
 
         check_parameters(self, self._parameters)
         self._check_settings()
-        X, classes, labels = self._rows_of_fit(X, y, self.classes)
-        bounded = BoundedRows.declared(
-            self.feature_bounds,
-            X.shape[1],
-            max_norm=float(self.max_row_norm),
-            intercept=float(self.intercept_scale),
-        )
-        groups = self._encode_groups(sensitive_features, len(X))
-        noise, persons = self._randomness()[1], self._persons(len(X))
+        X, classes, labels = self._rows_of_fit(given.X, given.y, self.classes)
+        bounded = self._bounded(X.shape[1])
+        groups = self._encode_groups(given.sensitive_features, len(X))
+        noise, persons = self._randomness()[1], given.persons(len(X))
         counted = groups_of_records(groups, persons)
         n = persons.count if persons else len(X)
-        quote = self._settled(RowFacts(n, counted, X.shape[1], self._unit), noise)
-        plan, sizes, stated = quote.plan, quote.sizes, quote.privacy
+        facts = RowFacts(n, counted, X.shape[1], self._protected(given.unit))
+        quote = self._settled(facts, noise, charge)
+        plan, sizes = quote.plan, quote.sizes
         assert plan is not None
         assert sizes is not None
-        assert quote.noise_multiplier is not None
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
+        d, n_sums = bounded.d, len(plan.cells) if self._each_cell else 1
+        plan.check_exact_noise(n_sums * (d + d * (d + 1) // 2))
         moment_margin(weighted[0].weights, sizes.total, n)  # refuses what it can't bound
-        self._charge(stated)  # before a row enters a sum
+        charge(quote.privacy)  # before a row enters a sum
 
         codes = np.zeros(len(X), dtype=np.int64) if groups is None else groups.codes.copy()
         if self.objective == "pooled":
@@ -178,7 +175,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
         self.group_thetas_ = None
         if each:
             self.group_thetas_ = self._solve(moments, smallest)
-            # Every cell was released unweighted, with noise of its own.
+            # Every cell was released unweighted, with its own noise.
             shares = np.asarray(cell_weights(sizes))
             parts = (moments.linear, moments.quadratic)
             moments = Moments(*(np.tensordot(shares, part, axes=1)[None] for part in parts))
@@ -186,10 +183,20 @@ class FunctionalMechanismClassifier(SizedByGroup):
         self.theta_ = self._solve(moments, smallest)[0]
         self.rows_ = bounded
         self.classes_ = classes
-        self.groups_ = None if groups is None else groups.labels
-        self.noise_multiplier_ = quote.noise_multiplier
-        self.plan_ = plan
-        self.privacy_ = stated
+        return Receipt(quote, None if groups is None else groups.labels)
+
+    def _bounded(self, n_features: int) -> BoundedRows:
+        return BoundedRows.declared(
+            self.feature_bounds,
+            n_features,
+            max_norm=float(self.max_row_norm),
+            intercept=float(self.intercept_scale),
+        )
+
+    def _try_out(
+        self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
+    ) -> None:
+        self._bounded(*row_shape)
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -258,7 +265,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
                 *((name, x, noise_multiplier * x / math.sqrt(share)) for name, x, share in parts),
                 weights=weights,
             )
-            return sizes.plan(segment, delta=self.delta)
+            return sizes.plan(segment, delta=self.delta, exact_noise=True)
         d = self.n_features_in_ + int(self.intercept_scale > 0.0)  # coordinates of a row
         norms = l1_bounds(d)
         scales = [norm / share for norm, share in zip(norms, shares, strict=True)]
@@ -266,17 +273,25 @@ class FunctionalMechanismClassifier(SizedByGroup):
             norms = 3.0 * d, d * d / 4.0
             scales = [sum(norms)] * 2
         sums = tuple(
-            LaplaceSum(name=name, max_norm=norm, weights=weights, scale=noise_multiplier * scale)
-            for name, norm, scale in zip(names, norms, scales, strict=True)
+            LaplaceSum(
+                name=name,
+                max_norm=norm,
+                weights=weights,
+                scale=noise_multiplier * scale,
+                numbers=numbers,
+            )
+            for name, norm, scale, numbers in zip(
+                names, norms, scales, (d, d * (d + 1) // 2), strict=True
+            )
         )
-        return sizes.plan(sums=sums, delta=self.delta)
+        return sizes.plan(sums=sums, delta=self.delta, exact_noise=True)
 
     def _solve(self, moments: Moments, smallest: float) -> np.ndarray:
         pairs = zip(moments.linear, moments.quadratic, strict=True)
         return np.stack([solve(a, M, repair=self.repair, smallest=smallest) for a, M in pairs])
 
     def _also_assumed(self) -> tuple[str, ...]:
-        return (BOUNDS_DECLARED, *((NOT_PURE,) if self.noise == "laplace" else ()))
+        return (BOUNDS_DECLARED,)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the logit of the second class, for rows clipped to the declared bounds."""
@@ -292,6 +307,11 @@ class FunctionalMechanismClassifier(SizedByGroup):
     def predict(self, X: ArrayLike) -> np.ndarray:
         positive = self.decision_function(X) > 0.0
         return self.classes_[positive.astype(np.int64)]
+
+    @property
+    def _decides_by_parameters(self) -> bool:
+        own = FunctionalMechanismClassifier
+        return type(self).predict is own.predict
 
 
 def cell_weights(sizes: Sizes) -> tuple[float, ...]:

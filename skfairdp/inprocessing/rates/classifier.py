@@ -39,7 +39,7 @@ class RateConstrainedClassifier(ConstrainedClassifier):
     notion : str, Notion or sequence of them, default="demographic_parity"
         Which rates shall be alike in every pair of groups: one or several of
         "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity", or
-        notions of yours (`skfairdp.fairness.Notion`).
+        your own notions (`skfairdp.fairness.Notion`).
     tolerance : float or mapping of notion to float, default=0.02
         Largest difference of rates, in [0, 1). Where notions share a rate, the smaller
         tolerance holds.
@@ -87,7 +87,7 @@ default="linear"
     The cost-sensitive view is that of Agarwal et al., "A Reductions Approach to Fair
     Classification", ICML 2018; rates for the multipliers and a surrogate for the weights
     that of Cotter et al., "Two-Player Games for Efficient Non-Convex Constrained
-    Optimization", ALT 2019; a released table of predictions beside the gradient that of
+    Optimization", ALT 2019; a released table of predictions with the gradient that of
     Yaghini et al., "Private Rate-Constrained Optimization with Applications to Fair
     Learning", 2025 (arXiv 2505.22703). Accounting and defaults are derived in
     ``docs/theory/rate_constrained.md``.
@@ -136,7 +136,7 @@ default="linear"
         return CostObjective(base, constraints)
 
     def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
-        return (label_cells(labels, groups, self.classes),)  # the cell tells the label too
+        return (label_cells(labels, groups, self.classes),)  # the cell contains the label
 
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
         dual = ScaledAscent(

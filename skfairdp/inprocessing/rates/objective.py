@@ -58,8 +58,14 @@ class SoftCosts(Objective):
         self._table = torch.from_numpy(padded).to(like)
         self._lean = self._table[:, -1] - self._table[:, 0]
 
+    def scores(self, output: Tensor, sharpness: float = 1.0) -> Tensor:
+        return self._kind.scores(output, sharpness)
+
+    def decisions(self, output: Tensor) -> Tensor:
+        return self._kind.decisions(output)
+
     def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
-        soft = soft_predictions(output, self._kind, self._sharpness)
+        soft = self._kind.scores(output, self._sharpness)
         pull = (self._table[targets[1]] * soft).sum(dim=-1)
         return pull if self._base is None else self._base(output, targets[0]) + pull
 
@@ -83,16 +89,6 @@ class SoftCosts(Objective):
         return gradient.add_(centred.mul_(soft), alpha=self._sharpness)
 
 
-def soft_predictions(output: Tensor, kind: Objective, sharpness: float) -> Tensor:
-    """Turn outputs of a module with this kind of loss into sharpened probabilities (B, K)."""
-    if isinstance(kind, BinaryObjective):
-        soft = torch.sigmoid(output.reshape(-1) * sharpness)
-        return torch.stack([1.0 - soft, soft], dim=1)
-    if isinstance(kind, NegativeLogLikelihoodObjective):
-        output = torch.log(output + torch.finfo(output.dtype).eps)
-    return torch.softmax(output * sharpness, dim=1)
-
-
 def hard_histogram(kind: Objective, shape: tuple[int, int, int]) -> Statistic:
     """One-hot (group x label x predicted class) vector of each record, zeros for one of no cell."""
     n_classes = shape[2]
@@ -101,11 +97,7 @@ def hard_histogram(kind: Objective, shape: tuple[int, int, int]) -> Statistic:
     rows = torch.cat([torch.eye(size, dtype=torch.float64), torch.zeros(n_classes, size)])
 
     def of(output: Tensor, *targets: Tensor) -> Tensor:
-        if isinstance(kind, BinaryObjective):
-            predicted = output.reshape(-1) > 0
-        else:
-            predicted = output.argmax(dim=1)
-        entry = torch.add(predicted, targets[-1], alpha=n_classes)
+        entry = torch.add(kind.decisions(output), targets[-1], alpha=n_classes)
         return rows.to(output.device).index_select(0, entry)
 
     return Statistic(size, of)
@@ -140,7 +132,7 @@ class LossOrRates(SoftCosts, ConstrainedObjective):
 
 
 class CostObjective(ConstrainedObjective):
-    """Cross-entropy weighted by what each decision would cost.
+    """Cross-entropy weighted by the cost of each decision.
 
     Predicting class k for a record of cell c with label y costs ``cost_k = 1[k != y] + A[c, k]``,
     where A are the coefficients of `RateConstraints`. The record's loss is ``-sum_k W[c, k] log
@@ -158,6 +150,12 @@ class CostObjective(ConstrainedObjective):
         self._errors = 1.0 - np.eye(constraints.shape[-1])
         self.statistic = hard_histogram(base, constraints.shape)
         self.set_coefficients(np.zeros(constraints.shape), torch.zeros(()))
+
+    def scores(self, output: Tensor, sharpness: float = 1.0) -> Tensor:
+        return self._base.scores(output, sharpness)
+
+    def decisions(self, output: Tensor) -> Tensor:
+        return self._base.decisions(output)
 
     def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
         costs = coefficients + self._errors

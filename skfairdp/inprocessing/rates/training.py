@@ -1,4 +1,4 @@
-"""Learning under rate constraints: how multipliers move, and the loop, whatever is private."""
+"""Training under rate constraints: updates of the multipliers, and the loop."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Lagrangian:
 class BlockLagrangian(Lagrangian):
     """A Lagrangian split into one block a group, as attribute privacy wants it.
 
-    Every group's gradient sum gets noise of its own, so multipliers, signs and masses may
+    Every group's gradient sum gets its own noise, so multipliers, signs and masses may
     only act on the noisy sums. Within a group they differ between labels; that part is
     normalised and stays with the records, whose vectors are clipped after it.
 

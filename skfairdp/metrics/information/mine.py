@@ -12,7 +12,7 @@ from skfairdp.documentation import completed_by
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
 from skfairdp.metrics.information.estimates import estimated, nearest_neighbours, other_numbers
-from skfairdp.parameters import COUNT, POSITIVE, PROBABILITY, check_arguments
+from skfairdp.parameters import COUNT, POSITIVE, PROBABILITY, check_arguments, check_values
 
 _HIDDEN = (100, 100)
 _AVERAGED = 100
@@ -86,8 +86,12 @@ def mine(
     >>> mine(s[:, None] * 2.0, s, iterations=300, units="bits", random_state=0).value > 0.8
     True
     """
-    check_arguments(locals(), iterations=COUNT, batch_size=COUNT, averaging_rate=PROBABILITY)
-    check_arguments(locals(), learning_rate=POSITIVE)
+    check_values(
+        iterations=(iterations, COUNT),
+        batch_size=(batch_size, COUNT),
+        averaging_rate=(averaging_rate, PROBABILITY),
+    )
+    check_values(learning_rate=(learning_rate, POSITIVE))
     rows = standardised(numeric_rows(Z))
     others = _other_side(s, len(rows), continuous_s)
     if len(rows) < 20:

@@ -1,4 +1,4 @@
-"""One function for mutual information, which says what it took and why."""
+"""Mutual information by the method that fits the data, with the reason for the choice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows
 from skfairdp.metrics.information import estimates
 from skfairdp.metrics.information.mine import mine
-from skfairdp.parameters import COUNT, Choice, check_arguments
+from skfairdp.parameters import COUNT, Choice, check_arguments, check_values
 
 _METHODS = ("auto", "plug_in", "nearest_neighbours", "mine", "classifier")
 _ROWS_PER_CELL = 5  # on average, for the correction of a table's bias to hold
@@ -34,7 +34,7 @@ def mutual_information(
     n_permutations: int = 0,
     random_state: int | None = None,
 ) -> MutualInformation:
-    """Estimate how much a representation tells about a variable, by a method that fits.
+    """Estimate the information of a representation about a variable, by a method that fits.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def permutation_p_value(
     0.01
     """
     allowed = Choice(tuple(name for name in _METHODS if name != "mine"))
-    check_arguments(locals(), method=allowed, n_permutations=COUNT)
+    check_values(method=(method, allowed), n_permutations=(n_permutations, COUNT))
     numbers = _many_numbers(s)
     chosen = _choose(Z, s, numbers)[0] if method == "auto" else method
     statistic, n_rows = _statistic(Z, s, chosen, numbers, random_state)

@@ -24,7 +24,7 @@ from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
 from skfairdp.figures import significant_up
-from skfairdp.parameters import CHANCE, check_arguments
+from skfairdp.parameters import CHANCE, check_values
 from skfairdp.privacy.accounting.directions import both_directions, loss_epsilon
 from skfairdp.privacy.accounting.events import (
     canonical,
@@ -75,7 +75,7 @@ default="add-remove"
 
 
 def _answer(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
-    check_arguments(locals(), delta=CHANCE)
+    check_values(delta=(delta, CHANCE))
     if accounted(adjacency) is None:
         known = sorted(name for name in NEIGHBOURS if accounted(name) is not None)
         raise ValueError(

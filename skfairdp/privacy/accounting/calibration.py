@@ -1,4 +1,4 @@
-"""Find the noise that a target epsilon needs."""
+"""Calibration: the noise multiplier for a target epsilon."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.figures import significant_up
-from skfairdp.parameters import POSITIVE, PROBABILITY, check_arguments
+from skfairdp.parameters import POSITIVE, PROBABILITY, check_values
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.closed_form import ClosedFormBound
 from skfairdp.privacy.accounting.events import events, parts_of, undominated_cells
@@ -82,7 +82,7 @@ def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[floa
     >>> round(noise_multiplier_for(1.0, 1e-5, make_plan), 2)
     1.42
     """
-    check_arguments(locals(), epsilon=POSITIVE, delta=PROBABILITY)
+    check_values(epsilon=(epsilon, POSITIVE), delta=(delta, PROBABILITY))
     plans = [make_plan(multiplier) for multiplier in PROBES]
     probes = tuple(map(events, plans))
     problem = _Problem(float(epsilon), float(delta), plans[0].adjacency, probes, make_plan)
@@ -95,7 +95,7 @@ def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[floa
 
 @lru_cache(maxsize=256)
 def _solve(problem: _Problem) -> float:
-    """Search; kept for plans that cannot be told apart at the probes."""
+    """Search; cached for plans that are equal at the probes."""
     _refuse_impossible(problem)
     fast = ClosedFormBound(problem.epsilon, problem.delta, problem.make_plan)
     low, high = SMALLEST, LARGEST
@@ -128,7 +128,7 @@ def _largest_epsilon(problem: _Problem, multiplier: float) -> float:
 
 
 def _refuse_impossible(problem: _Problem) -> None:
-    """Raise if what the multiplier cannot change exceeds the target."""
+    """Raise if the costs that do not depend on the multiplier exceed the target."""
     for of_cell in zip(*problem.probes, strict=True):
         fixed = reduce(and_, (Counter(parts_of(event)) for event in of_cell))
         alone = [dp_event.SelfComposedDpEvent(*part) for part in fixed.elements()]

@@ -1,4 +1,4 @@
-"""A quick bound on the cost of a plan, to steer the search for its noise."""
+"""Closed-form bound on the cost of a plan, which steers the search for its noise."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def _pure(plan: Plan, cell: int) -> list[tuple[float, int]]:
     """Pure releases that a record of a cell is in: their epsilon and how many."""
     counts = [(count.epsilon, count.releases) for count in plan.counts]
     # A search may look at noise so small that its epsilon overflows an exponential.
-    return counts + [(min(released.epsilon(cell), 600.0), 1) for released in plan.sums]
+    return counts + [
+        (min(plan.charged_epsilon(released, cell), 600.0), 1) for released in plan.sums
+    ]
 
 
 def _log1m(rate: float) -> float:

@@ -2,7 +2,7 @@
 
 Adding, removing or blanking a record is one direction of every release: the record leaves
 all of them or joins all of them, and the costlier counts. A changed attribute leaves one cell and
-joins another, each with noise of its own: both directions at once, on different coordinates, so
+joins another, each with its own noise: both directions at once, on different coordinates, so
 that their losses add up (``docs/theory/attribute_privacy.md``). That is wrong for a release that
 forms a signed sum over cells before the noise: it replaces a record.
 

@@ -61,7 +61,7 @@ def events(plan: Plan) -> tuple[DpEvent, ...]:
         _composed(
             plan,
             [(s.rates[cell], plan.charged_multiplier(s, cell)) for s in plan.segments],
-            [released.epsilon(cell) for released in plan.sums],
+            [plan.charged_epsilon(released, cell) for released in plan.sums],
         )
         for cell in range(len(plan.cells))
     )
@@ -86,7 +86,7 @@ def covering_event(plan: Plan) -> DpEvent:
         both = zip(segment.rates, multipliers, strict=True)
         touched = max((rate for rate, m in both if math.isfinite(m)), default=0.0)
         worst.append((touched, min(multipliers)))
-    pure = [max(released.epsilon(cell) for cell in cells) for released in plan.sums]
+    pure = [max(plan.charged_epsilon(released, cell) for cell in cells) for released in plan.sums]
     return _composed(plan, worst, pure)
 
 
@@ -306,7 +306,7 @@ def _check_fields(event: DpEvent, **allowed: Number) -> None:
 
 
 def rewritten(event: DpEvent, of_part: Callable[[DpEvent], DpEvent]) -> DpEvent:
-    """Rewrite what an event is composed of, and leave how."""
+    """Rewrite the parts of a composed event, and keep its structure."""
     match event:
         case dp_event.ComposedDpEvent(events=parts):
             return dp_event.ComposedDpEvent(tuple(rewritten(part, of_part) for part in parts))

@@ -24,7 +24,7 @@ from skfairdp.privacy.relations import NEIGHBOURS, accounted
 class Exposure:
     """Events in which the records of some groups take part."""
 
-    event: DpEvent  # What is released of such a record
+    event: DpEvent  # Event of a record that takes part
     # Labels of its groups; None for a record of any group
     groups: tuple[Hashable, ...] | None = None
 
@@ -58,7 +58,7 @@ class Stated(Protocol):
 
 
 def recomputed_epsilons(stated: Stated) -> dict[Hashable | None, float]:
-    """Epsilon that follows from what a guarantee stores.
+    """Epsilon that follows from the stored events of a guarantee.
 
     `stated`: with an event, or with exposures. Result: epsilon of a record of any group under
     None, and of each group of `per_group`.

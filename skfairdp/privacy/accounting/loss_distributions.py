@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 # Largest relative error of one float64 operation.
 ROUNDING = 2.0**-53
-# A logarithm or exponential is wrong by at most so many roundings, relative to itself or,
+# A logarithm or exponential is wrong by at most this number of roundings, relative to itself or,
 # if that is more, to its logarithm.
 ELEMENTARY = 16.0
 

@@ -93,7 +93,7 @@ def guarantee(
     budget: float | None = None,
     assumptions: Iterable[str] = (),
 ) -> PrivacyGuarantee:
-    """State what a plan promises.
+    """State the guarantee of a plan.
 
     `budget`: target epsilon that the plan was calibrated to, stated instead of the plan's own cost
     where that depends on a private answer (``plan.prior_epsilon > 0``). Result: void for a plan
@@ -145,7 +145,7 @@ def guarantee(
 def budget_guarantee(
     epsilon: float | None, delta: float, *, reproducible: bool = False, protects: str = "record"
 ) -> PrivacyGuarantee | None:
-    """State what is known before a plan that will be made from a bought answer.
+    """State the guarantee before a plan that will depend on a bought answer.
 
     `epsilon`: the budget in nats, of which the answer is a part; None: the noise is fixed
     instead. Result: without an event; void where the final statement will be; None without noise.
@@ -164,7 +164,7 @@ def budget_guarantee(
 def compose(
     guarantees: Sequence[PrivacyGuarantee], *, delta: float | None = None
 ) -> PrivacyGuarantee:
-    """State what several releases about the same records promise together.
+    """Compose the guarantees of several releases about the same records.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def compose(
     -------
     PrivacyGuarantee
         Computed from the composition of the events; one without an event enters as a pure one
-        of its epsilon (for a changed attribute or a replaced record, beside events, its epsilon
+        of its epsilon (for a changed attribute or a replaced record, with events, its epsilon
         is added), and its delta is set aside. Void if one of them is.
 
     Raises
@@ -212,7 +212,7 @@ def compose(
     if len(relations) > 1:
         raise ValueError(
             f"guarantees speak of different relations, {sorted(relations)}: they have no "
-            "total; compose those of one relation and state the others beside them"
+            "total; compose those of one relation and state the others separately"
         )
     if any(item.is_void for item in guarantees):
         named = relations or {(guarantees[0].adjacency, guarantees[0].protects)}
@@ -239,7 +239,7 @@ def compose(
 def _composed_cost(
     guarantees: Sequence[PrivacyGuarantee], delta: float, adjacency: str
 ) -> tuple[float, str, DpEvent | None]:
-    """Epsilon of a composition, who computed it, and the event if one says it all."""
+    """Epsilon of a composition, the accountant's name, and the event if one covers all."""
     given = tuple(item.event for item in guarantees if item.event is not None)
     plain = [item.epsilon for item in guarantees if item.event is None]
     # An (epsilon, delta) promise is, but for an event of probability delta, no worse than

@@ -166,7 +166,7 @@ TABLE: Mapping[tuple[Kind, NeighboringRelation], Entry] = {
 
 NO_ANSWER = Entry()
 
-# Sampled releases are told apart by what is released of the sample.
+# Sampled releases are distinguished by the release of the sample.
 _SAMPLES = (_POISSON, _DRAWN, dp_event.SampledWithReplacementDpEvent)
 # Events that are made of others, cost nothing, everything, or a share of delta.
 STRUCTURE: Mapping[type[DpEvent], str] = {
@@ -180,7 +180,7 @@ STRUCTURE: Mapping[type[DpEvent], str] = {
 
 
 def kind_of(event: DpEvent) -> Kind:
-    """Class of an event, and of what is released of a sample."""
+    """Class of an event, and of the release of a sample."""
     if isinstance(event, _SAMPLES):
         return type(event), type(event.event)
     return (type(event),)

@@ -20,7 +20,7 @@ from skfairdp.privacy.accounting.events import canonical, without_failures
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import accounted
 
-# Share of what is left of delta, for failures beside a first statement that took all set aside.
+# Share of the rest of delta, for failures after a statement that took all that was set aside.
 TAILS = 1e-6
 # Few enough to be quick, and close enough to lose little.
 ORDERS = (

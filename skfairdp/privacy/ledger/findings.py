@@ -13,7 +13,7 @@ Choice = Callable[[tuple[Entry, ...]], Iterable[PrivacyGuarantee]]
 
 
 def record_void(ledger: PrivacyLedger, found: PrivacyGuarantee, model: str) -> None:
-    """Record that nothing bounds what a model shows, though its fit charged a figure.
+    """Record that a model has no guarantee, although its fit charged a figure.
 
     Every total is infinite from then on. A reason that is known already is not written again;
     without a file, there is no total that could be untrue. `found`: void, with its reasons.
@@ -28,7 +28,7 @@ def record_void(ledger: PrivacyLedger, found: PrivacyGuarantee, model: str) -> N
 
 
 def declare_public(ledger: PrivacyLedger, without: PrivacyGuarantee, model: str) -> None:
-    """Take back what was recorded of a model whose steps are declared public now.
+    """Remove the record about a model whose steps are declared public now.
 
     `without`: what is found about the model without the declaration, which is an assumption like
     any other: the entry that it makes says so.

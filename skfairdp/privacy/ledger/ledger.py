@@ -1,4 +1,4 @@
-"""The ledger as users hold it: a path and a name."""
+"""Privacy ledger: a file, and the name of a data set in it."""
 
 from __future__ import annotations
 
@@ -69,8 +69,9 @@ class PrivacyLedger:
     where a later plan was chosen *because of* an earlier model; a printed total of several
     charges is smaller, and holds where none was.
 
-    The file holds plans, names and times, no row, and nothing made from a protected one; of
-    held-out rows that were declared public, a keyed digest. Its records are chained by digests,
+    The file holds plans, names and times, and no row. Of held-out rows that were declared public
+    it keeps a keyed digest, and of people whom it shall recognise one whose key it does not have.
+    Its records are chained by digests,
     which finds accidents; with a note of an earlier `head`, `holds` also finds an old copy in its
     place. See ``docs/theory/ledger.md``.
 
@@ -104,7 +105,7 @@ class PrivacyLedger:
         if not isinstance(data_set, str) or not data_set.strip():
             raise ValueError(f"'data_set' must be a name, e.g. 'loans-2026'; got {data_set!r}.")
         if adjacency is not None and budget is None:
-            raise ValueError("'adjacency' says what a budget is about; set 'budget' too.")
+            raise ValueError("'adjacency' is the relation of a budget; set 'budget' too.")
         # A worker may run in another folder.
         self.path = Path(path).expanduser().absolute()
         self.data_set = data_set
@@ -132,7 +133,7 @@ class PrivacyLedger:
         estimator: str,
         public_rows: Any = None,
     ) -> Entry:
-        """Charge what is about to be spent.
+        """Reserve a cost before it is spent.
 
         Parameters
         ----------
@@ -168,7 +169,7 @@ class PrivacyLedger:
     def _reserve_together(
         self, *planned: tuple[PrivacyGuarantee | None, str], activity: str, rows: Any = None
     ) -> list[Entry]:
-        """Reserve all of what was planned before any of it is released, or nothing."""
+        """Reserve all planned costs before the first release, or none."""
         if activity not in ACTIVITIES:
             raise ValueError(f"activity={activity!r} is not known: use one of {ACTIVITIES}.")
         with writing(self.path) as store:
@@ -187,7 +188,7 @@ class PrivacyLedger:
             ]
 
     def commit(self, entry: Entry) -> Entry:
-        """Record that what was reserved has been done.
+        """Record that a reserved release has been made.
 
         Parameters
         ----------
@@ -212,7 +213,7 @@ class PrivacyLedger:
 
         Only what was never released may be given back: not after a model, a count, a score
         or a picture was made from the rows, nor after an error whose text or time depended
-        on what stands in them. Where that is not certain, leave it: a reservation that is
+        on what they contain. Where that is not certain, leave it: a reservation that is
         neither committed nor given back stays charged.
 
         Returns
@@ -318,9 +319,44 @@ class PrivacyLedger:
         """
         position, _, digest = "".join(head.split()).partition(":")
         if not position.isdecimal():
-            raise ValueError(f"'head' must be what PrivacyLedger.head returned; got {head!r}.")
+            raise ValueError(f"'head' must be a value of PrivacyLedger.head; got {head!r}.")
         with reading(self.path) as store:
             return store.holds(Head(int(position), digest))
+
+    def data_set_of(self, people: pd.DataFrame, key: bytes) -> str | None:
+        """Find the name under which the same people are known.
+
+        Parameters
+        ----------
+        people : DataFrame
+            All rows of a table, or the ids of its people, in any order.
+        key : bytes
+            At least 32 random bytes, kept with the rows and apart from the ledger.
+
+        Returns
+        -------
+        str or None
+            None where `recognise` was never called with them and this key.
+        """
+        with reading(self.path) as store:
+            return store.data_set_of(people, key)
+
+    def recognise(self, people: pd.DataFrame, key: bytes) -> None:
+        """Keep a keyed digest of the people of this data set, so that `data_set_of` finds it.
+
+        The file does not hold the key: the file alone reveals nothing about the rows. A party with
+        both can test a guess of all rows together, as a party with the rows can.
+
+        Parameters
+        ----------
+        people : DataFrame
+            As `data_set_of` will get them.
+        key : bytes
+            As `data_set_of` will get it.
+        """
+        if self.data_set_of(people, key) is None:
+            with writing(self.path) as store:
+                store.recognise(self.data_set, people, key)
 
     def entries(self) -> tuple[Entry, ...]:
         """Read the entries of the data set.
@@ -395,7 +431,7 @@ class PrivacyLedger:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def summary(self) -> str:
-        """Say what was spent, in words.
+        """Describe the privacy spent, in words.
 
         Returns
         -------
@@ -493,7 +529,7 @@ LEDGER = (NONE, Kind((str, os.PathLike, PrivacyLedger), "a path or a PrivacyLedg
 
 
 def as_ledger(ledger: str | os.PathLike[str] | PrivacyLedger | None) -> PrivacyLedger | None:
-    """Open what an estimator was given; a path stands for its data set "default"."""
+    """Open the ledger of an estimator; a path means the data set "default" in it."""
     if ledger is None or isinstance(ledger, PrivacyLedger):
         return ledger
     if isinstance(ledger, (str, os.PathLike)):

@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+import pandas as pd
+
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import RESERVED, RETURNED, Entry
-from skfairdp.privacy.ledger.records import BUDGET, Damaged, Head, Record, append
-from skfairdp.privacy.ledger.row_digests import row_set_digest
+from skfairdp.privacy.ledger.records import BUDGET, PEOPLE, Damaged, Head, Record, append
+from skfairdp.privacy.ledger.row_digests import people_digest, row_set_digest
 from skfairdp.privacy.ledger.totals import Budget
 
 
@@ -65,6 +67,14 @@ class Store:
         if budget != self.budget(data_set):
             self._append(data_set, BUDGET, 0, vars(budget))
 
+    def data_set_of(self, people: pd.DataFrame, key: bytes) -> str | None:
+        """Name under which the same people were recognised; None where they were not."""
+        known = {_read(r)["digest"]: r.data_set for r in self._records if r.kind == PEOPLE}
+        return known.get(people_digest(people, key)) if known else None
+
+    def recognise(self, data_set: str, people: pd.DataFrame, key: bytes) -> None:
+        self._append(data_set, PEOPLE, 0, {"digest": people_digest(people, key)})
+
     def reserve(
         self,
         data_set: str,
@@ -77,7 +87,7 @@ class Store:
         number = 1 + max((record.entry for record in self._records), default=0)
         rows = None
         if public_rows is not None:
-            # Another key in every file, so that digests of two files say nothing of each other.
+            # Another key in every file, so that digests of two files cannot be compared.
             rows = row_set_digest(public_rows, str(_read(self._records[0])["random"]).encode())
         value: dict[str, Any] = {
             "activity": activity,
@@ -91,7 +101,7 @@ class Store:
         return _entry({"number": number, "data_set": data_set, "state": RESERVED, **value})
 
     def end(self, entry: Entry, state: str) -> Entry | None:
-        """Record what became of a reservation; None if the file has no such one open."""
+        """Record the end of a reservation; None if the file has no open one of this number."""
         about = [record for record in self._records if record.entry == entry.number]
         if len(about) != 1 or self._entries(about) != (entry,):
             return None

@@ -16,6 +16,7 @@ FORMAT = "skfairdp ledger 2"
 APPLICATION = 0x5AFA1EDB  # in the file's header, which distinguishes it from other databases
 VERSION = 2
 BUDGET = "budget"
+PEOPLE = "people"  # by which the people of a data set are recognised
 SCHEMA = """
 CREATE TABLE records (
     position INTEGER PRIMARY KEY,
@@ -48,7 +49,7 @@ class Head(NamedTuple):
 class Record(NamedTuple):
     """One line of the file; nothing in it is ever changed.
 
-    `kind` is "began" for the first, "budget", or what became of the entry with the number
+    `kind` is "began" for the first, "budget", "people", or what became of the entry with the number
     `entry`; `content` is JSON.
     """
 
@@ -138,7 +139,7 @@ def _compare(records: Sequence[Record], head: Head) -> None:
 
 
 def _sealed(before: str, position: int, data_set: str, kind: str, entry: int, content: str) -> str:
-    # Lengths keep what stands in one field from reading as the next.
+    # Lengths keep the content of one field from reading as the next.
     fields = (before, str(position), data_set, kind, str(entry), content)
     if not all(isinstance(field, str) for field in fields):
         return ""  # not a record of a ledger

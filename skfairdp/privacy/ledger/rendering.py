@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import pandas as pd
 
-from skfairdp.figures import as_given, rounded_up, significant_up
+from skfairdp.figures import as_given, rounded_up, significant_down, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, RESERVED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.totals import FIXED, covered
@@ -36,7 +36,7 @@ def ledger_frame(entries: Sequence[Entry]) -> pd.DataFrame:
 
 
 def ledger_text(data_set: str, statements: Sequence[str], entries: Sequence[Entry]) -> str:
-    """Print a ledger and what `ledger_statements` says of it."""
+    """Print a ledger and its `ledger_statements`."""
     lines = [f"Privacy ledger of the data set {data_set!r}"]
     lines += [f"  {line}" for line in statements]
     table = [HEADINGS, *map(ledger_cells, entries)]
@@ -75,6 +75,12 @@ def ledger_statements(
         )
     charged = charges(entries)
     lines += [line for total in totals for line in _stated(total, charged)]
+    if budget is not None and charged:
+        left = max(0.0, budget[0] - max(total.epsilon for total in totals))
+        lines.append(
+            f"left of the budget: ε = {significant_down(left, 4)}; less where a plan is chosen by "
+            "looking at earlier releases, as the budget counts it"
+        )
     if not charged:
         lines.append("nothing was spent")
     if len(totals) > 1:
@@ -104,7 +110,7 @@ def _counted(entries: Sequence[Entry]) -> str:
 def _stated(
     total: PrivacyGuarantee, charged: Sequence[tuple[Entry, PrivacyGuarantee]]
 ) -> Iterator[str]:
-    """What one total says, and why it is what it is."""
+    """Sentence about one total, with the reason for it."""
     of = "one charge" if len(charged) == 1 else f"composition of {len(charged)} charges"
     name = f"total, {total.protects} under {total.adjacency}"
     if total.is_void:
@@ -151,7 +157,7 @@ def ledger_cells(entry: Entry) -> tuple[str, ...]:
 
 
 def stays_charged(path: str, entry: Entry) -> str:
-    """Say that a reservation counts although what it was made for broke off."""
+    """Say that a reservation counts although its fit did not finish."""
     *_, by, epsilon, delta, _, _ = ledger_cells(entry)
     return (
         f"Entry {entry.number} of the privacy ledger {path!r} ({entry.activity} by {by}, ε = "

@@ -36,13 +36,17 @@ def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
     >>> len(name)
     37
     """
+    _check_key(key)
+    return f"rows-{hmac.new(key, _content(rows), hashlib.sha256).hexdigest()[:32]}"
+
+
+def _check_key(key: bytes) -> None:
     if not isinstance(key, bytes) or len(key) < _KEY_BYTES:
         got = f"{len(key)} bytes" if isinstance(key, bytes) else f"a {type(key).__name__}"
         raise ValueError(
             f"'key' must be at least {_KEY_BYTES} random bytes, e.g. secrets.token_bytes(32); "
             f"got {got}."
         )
-    return f"rows-{hmac.new(key, _content(rows), hashlib.sha256).hexdigest()[:32]}"
 
 
 def row_set_digest(rows: Any, key: bytes) -> str:
@@ -61,6 +65,20 @@ def row_set_digest(rows: Any, key: bytes) -> str:
         for row in _encoded_rows(part)
     )
     return hashlib.blake2b(b"".join(each), key=key, digest_size=16).hexdigest()
+
+
+def people_digest(people: pd.DataFrame, key: bytes) -> str:
+    """Digest of all rows of a table, or of all ids, whatever the order of rows and columns.
+
+    With digest *and* key one can test a guess of the whole table, also one that knows all of it but
+    a row: the key has to stay where the rows are.
+    """
+    _check_key(key)
+    names = sorted(people.columns, key=str)
+    texts = pd.DataFrame({str(name): people[name].astype(str) for name in names})
+    short = hashlib.blake2b(key[:64], digest_size=8).hexdigest()  # 16 letters, as pandas wants
+    each = pd.util.hash_pandas_object(texts, index=False, hash_key=short).to_numpy()
+    return hashlib.blake2b(np.sort(each).tobytes(), key=key[:64], digest_size=16).hexdigest()
 
 
 def _encoded_rows(rows: Any) -> list[bytes]:

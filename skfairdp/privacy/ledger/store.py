@@ -63,8 +63,8 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
     if (size := path.stat().st_size) < SHORTEST:
         raise LedgerError(
             f"The file {str(path)!r} is empty or cut short ({size} bytes): if it was a privacy "
-            "ledger, what was spent is lost from it. Restore it from a backup. A new ledger is "
-            "made where no file exists, so remove this one only if nothing was ever charged to it."
+            "ledger, its record of spent privacy is lost. Restore it from a backup. A new ledger "
+            "is made where no file exists: remove this one only if nothing was charged to it."
         )
     return sqlite3.connect(
         f"{path.as_uri()}?mode={mode}", uri=True, timeout=PATIENCE, isolation_level=None
@@ -83,7 +83,7 @@ def _explained(path: Path, doing: str) -> Iterator[None]:
     except (sqlite3.DatabaseError, Damaged) as error:
         raise LedgerError(
             f"The file {str(path)!r} is not a readable privacy ledger: {error}. Restore it from a "
-            "backup, and don't start anew: what was spent on the data is spent."
+            "backup, and do not start a new one: the privacy spent on the data stays spent."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Totals of a ledger: compositions of what was released, one for each relation."""
+"""Totals of a ledger: compositions of its releases, one for each relation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def covered(
 
 
 def _implied(item: PrivacyGuarantee, adjacency: str, protects: str) -> PrivacyGuarantee:
-    """What a guarantee implies in another relation, or a void one."""
+    """Guarantee that another one implies in a relation, or a void one."""
     if item.is_void or (item.adjacency, item.protects) == (adjacency, protects):
         return item
     how = IMPLIED.get(((item.adjacency, item.protects), (adjacency, protects)))

@@ -38,7 +38,7 @@ N_CELLS = 16 << CELL_BITS
 SLOT_BITS, KEEP_BITS = 15, 16
 # Relative distance at which two float64 probabilities are distinguished.
 NEAR = 2.0**-40
-# So many numbers are drawn at once: few enough for the processor's cache.
+# Numbers that are drawn at once: few enough for the processor's cache.
 CHUNK = 2**14
 
 
@@ -74,14 +74,14 @@ class RoundedGaussian:
     def add_to(self, numbers: NDArray[Any], words: Words) -> None:
         """Add a number to each entry of an array, in place; exact where sums are below 2**53.
 
-        `words` returns so many independent words, uniform on 0 .. 2**64 - 1.
+        `words` returns a number of independent words, uniform on 0 .. 2**64 - 1.
         """
         for start in range(0, len(numbers), CHUNK):
             part = numbers[start : start + CHUNK]
             part += self._some(len(part), words)
 
     def _some(self, size: int, words: Words) -> Integers:
-        # A few more than are wanted: they take the places of those that are rejected.
+        # A few more than needed: they take the places of those that are rejected.
         values, rejected = self.propose(words(size + size // 20 + 24), words)
         inside = int(rejected.searchsorted(size))
         good = np.ones(len(values) - size, dtype=bool)

@@ -1,4 +1,4 @@
-"""Every fit is charged before it uses rows, whoever runs it and however it ends."""
+"""Tests that every fit is charged before it uses rows, whatever runs it and however it ends."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from skfairdp import (
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import BudgetExceededError, LedgerError, PrivacyWarning
 from skfairdp.preprocessing import PublicScaler
+from skfairdp.receipts import Receipt
 from tests.common.ledgers import fitted, forbid_rows
 from tests.common.roster import build, people
 from tests.privacy.ledger.statements import ledger_in
@@ -113,8 +114,9 @@ def test_a_mechanism_that_forgets_to_charge_is_found(tmp_path) -> None:
         def __init__(self, ledger=None):
             self.ledger = ledger
 
-        def _fit(self, X, y, sensitive_features):
-            self.classes_ = np.unique(y)
+        def _fit(self, given, charge):
+            self.classes_ = np.unique(given.y)
+            return Receipt()
 
     X, y, _ = people()
     Forgetful().fit(X, y)

@@ -1,0 +1,145 @@
+"""Several classes: one fit and all tolerances, without noise too, and DP2DP.
+
+``python examples/reproduce/classes.py --out FOLDER`` writes classes.csv (a row a model, set, seed
+and tolerance); ``--sets``, ``--methods``, ``--notions`` and ``--seeds`` choose, and what is in the
+file already is not run again. ``--table`` prints the table of docs/results/classes.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+import warnings
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from classes_data import SETS, ClassTask
+from dp2dp import DP2DP
+from fair_path import keep
+
+from skfairdp import FairPathClassifier
+from skfairdp.exceptions import FairnessWarning, PrivacyWarning
+from skfairdp.fairness.notions import NOTIONS
+
+TOLERANCES = (0.02, 0.03, 0.05, 0.07, 0.1)
+KEYS = ["set", "notion", "method", "seed"]
+
+
+def gap_of(y: np.ndarray, answers: np.ndarray, groups: np.ndarray, notion: str) -> float:
+    """Largest gap of a notion over classes and groups."""
+    classes, names = np.unique(y), np.unique(groups)
+    table = np.zeros((len(names), len(classes), len(classes)))
+    places = (np.searchsorted(names, groups), *(np.searchsorted(classes, v) for v in (y, answers)))
+    np.add.at(table, places, 1)
+    counted = (stratum.count(table) for stratum in NOTIONS[notion].strata(classes.tolist()))
+    return max(float(np.ptp(hit / np.maximum(hit + miss, 1))) for hit, miss in counted)
+
+
+def path(task: ClassTask, seed: int, notion: str, epsilon: float, *, aware: bool) -> list[dict]:
+    """One fit of the path; with the group as a column, where it is aware."""
+    one = (task.a == np.unique(task.a)[1]).astype(np.float32)
+    other = (task.a_test == np.unique(task.a)[1]).astype(np.float32)
+    X = np.column_stack([task.X, one]) if aware else task.X
+    X_test = np.column_stack([task.X_test, other]) if aware else task.X_test
+    model = FairPathClassifier(notion=notion, epsilon=epsilon, random_state=seed, progress=False)
+    start = time.process_time()
+    model.fit(X, task.y, sensitive_features=task.a)
+    seconds = time.process_time() - start
+    rows = []
+    for tolerance in TOLERANCES:
+        point = model.at(tolerance)
+        answers, trained = point.predict(X_test), point.predict(X)
+        rows.append(
+            {
+                "tolerance": tolerance,
+                "kept_tolerance": point.kept_tolerance_,
+                "accuracy": (answers == task.y_test).mean(),
+                "gap": gap_of(task.y_test, answers, task.a_test, notion),
+                "gap of training": gap_of(task.y, trained, task.a, notion),
+                "accuracy of training": (trained == task.y).mean(),
+                "seconds": seconds,
+            }
+        )
+    return rows
+
+
+def dp2dp(task: ClassTask, seed: int, notion: str, epsilon: float) -> list[dict]:
+    """Two private phases; the group is known at prediction. The second one is run a tolerance."""
+    rows = []
+    model = DP2DP(epsilon=epsilon, delta=1e-6, seed=seed).fit(task.X, task.y, task.a)
+    for tolerance in TOLERANCES:
+        model.calibrate(tolerance)
+        answers = model.predict(task.X_test, task.a_test)
+        trained = model.predict(task.X, task.a)
+        rows.append(
+            {
+                "tolerance": tolerance,
+                "accuracy": (answers == task.y_test).mean(),
+                "gap": gap_of(task.y_test, answers, task.a_test, notion),
+                "gap of training": gap_of(task.y, trained, task.a, notion),
+                "accuracy of training": (trained == task.y).mean(),
+            }
+        )
+    return rows
+
+
+METHODS = {
+    "path": lambda *job: path(*job, 1.0, aware=False),
+    "path without noise": lambda *job: path(*job, math.inf, aware=False),
+    "path with the group": lambda *job: path(*job, 1.0, aware=True),
+    "DP2DP": lambda *job: dp2dp(*job, 1.0),
+}
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--sets", nargs="*", default=list(SETS))
+    parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    parser.add_argument("--notions", nargs="*", default=["demographic_parity"])
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.table:
+        print(table(pd.read_csv(options.out / "classes.csv")))
+        return
+    jobs = [
+        (name, notion, method, seed)
+        for seed in range(options.seeds)
+        for name in options.sets
+        for notion in options.notions
+        for method in options.methods
+        if method != "DP2DP" or notion == "demographic_parity"
+    ]
+
+    @lru_cache(maxsize=4)
+    def task(name: str, seed: int) -> ClassTask:
+        return ClassTask(name, seed)
+
+    def run(name: str, notion: str, method: str, seed: int) -> list[dict]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FairnessWarning)
+            warnings.simplefilter("ignore", PrivacyWarning)
+            rows = METHODS[method](task(name, seed), seed, notion)
+        return [row | dict(zip(KEYS, (name, notion, method, seed), strict=True)) for row in rows]
+
+    keep(options.out / "classes.csv", KEYS, jobs, run)
+
+
+def table(rows: pd.DataFrame) -> str:
+    """Means over the seeds; and fits whose gap among the training rows is within the tolerance."""
+    rows = rows.assign(within=rows["gap of training"] <= rows["tolerance"])
+    by = rows.groupby(["set", "notion", "method", "tolerance"])
+    columns = ["accuracy", "gap", "gap of training", "kept_tolerance"]
+    found = by[columns].mean().round(4)
+    found["within"] = by["within"].sum().astype(str) + " of " + by["within"].count().astype(str)
+    return found.reset_index().to_markdown(index=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Claims about numbers that groups are given: distributions, means, and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skfairdp.certificate import counted_claims as counted
+from skfairdp.certificate.evaluation import Evaluation
+from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
+from skfairdp.certificate.holdout import GroupedRows, answers_to, check_columns
+from skfairdp.certificate.number_errors import NumberErrors
+from skfairdp.fairness.bounds.number_gaps import (
+    NumberCells,
+    distribution_gap_upper_bound,
+    mean_gap,
+    mean_gap_upper_bound,
+)
+from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
+from skfairdp.fairness.kinds import DISTRIBUTIONS, MEANS
+from skfairdp.fairness.notions import Stratum
+from skfairdp.fairness.number_notions import DISTRIBUTION_GAP, MEAN_GAP, NumberNotion
+from skfairdp.fairness.scopes import DEPLOYED
+from skfairdp.labels import count_rows
+from skfairdp.numbers import number_column
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.unwrap import Deployed
+
+# Even cells between the bounds of the target, whose counts get noise.
+NOISY_CELLS = 16
+
+
+def check_numbers_answerable(
+    deployed: Deployed, X: Any, y: Any, settings: EvaluationSettings
+) -> None:
+    """Refuse, before a charge, what an evaluation of numbers cannot take."""
+    check_columns(deployed, X)
+    names = [notion.name for notion in settings.number_notions]
+    if settings.private and MEAN_GAP in names:
+        raise ValueError(
+            "notion='mean_gap' has no form for noisy counts (count_epsilon); use "
+            "'distribution_gap', whose bound times the range of the target bounds means too."
+        )
+    if (settings.private or MEAN_GAP in names) and _bounds_of(deployed) is None:
+        raise ValueError(
+            f"{type(deployed.final).__name__} has no target_bounds_ (low, high) between which its "
+            "predictions lie, which noisy counts and notion='mean_gap' need; use "
+            "'distribution_gap' without count_epsilon."
+        )
+    if y is not None and not settings.private:
+        _finite(number_column(y, count_rows(X)), "y")
+
+
+def _bounds_of(deployed: Deployed) -> tuple[float, float] | None:
+    known = getattr(deployed.final, "target_bounds_", None)
+    return None if known is None else (float(known[0]), float(known[1]))
+
+
+def _finite(numbers: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name} holds missing or infinite numbers; leave those rows out.")
+    return numbers
+
+
+def evaluate_numbers(
+    deployed: Deployed, rows: GroupedRows, settings: EvaluationSettings, source: NoiseSource
+) -> Evaluation:
+    """Bound the differences between the groups' predictions on held-out rows."""
+    answers, how = answers_to(deployed, rows, settings.private)
+    predicted = number_column(answers, len(rows), "predict(X)")
+    rests_on = tuple(
+        holdout_assumptions(settings, rows.groups, with_labels=False, how=how, classes=())
+    )
+    basis = counted.Basis(settings, rows.groups.labels, rests_on)
+    if settings.count_epsilon is not None:
+        bounds = _bounds_of(deployed)
+        assert bounds is not None
+        claim = _noisy_claim(predicted, rows.groups.codes, bounds, basis, source)
+        return Evaluation((claim,), None, (_NO_ERRORS,))
+    _finite(predicted, "predict(X)")
+    cells = NumberCells.of(predicted, rows.groups.codes, len(rows.groups.labels))
+    claims = tuple(
+        _claim(notion, cells, _bounds_of(deployed), basis) for notion in settings.number_notions
+    )
+    inside = rows.groups.codes >= 0
+    errors = None
+    if rows.y is not None:
+        targets = _finite(number_column(rows.y, len(rows)), "y")
+        errors = NumberErrors.of(targets[inside], predicted[inside])
+    return Evaluation(claims, int(inside.sum()), _means(cells, basis.labels), errors=errors)
+
+
+_NO_ERRORS = "Errors of the predictions were not measured: that would need noisy sums of its own."
+
+
+def _means(cells: NumberCells, labels: tuple) -> tuple[str, ...]:
+    sizes = cells.sizes
+    if not sizes.any():
+        return ()
+    totals = cells.sums.sum(axis=0)
+    shown = (
+        f"{group_text(label)} {total / n:.4g} ({n} rows)" if n else f"{group_text(label)} no rows"
+        for label, total, n in zip(labels, totals.tolist(), sizes.tolist(), strict=True)
+    )
+    return (f"Observed mean predictions: {', '.join(shown)}.",)
+
+
+def _claim(
+    notion: NumberNotion,
+    cells: NumberCells,
+    bounds: tuple[float, float] | None,
+    basis: counted.Basis,
+) -> FairnessGuarantee:
+    """Make a claim from predictions on public rows."""
+    test, level = basis.settings.bound, basis.settings.level_of_one_claim
+    inputs: dict[str, Any] = {"test": test} | vars(cells)
+    if notion.name == DISTRIBUTION_GAP:
+        claimed = {
+            "bound": distribution_gap_upper_bound(cells, confidence_level=level, bound=test),
+            "estimate": cells.observed_gap,
+        }
+        return basis.claim(notion, DEPLOYED, DISTRIBUTIONS, claimed, **inputs)
+    assert bounds is not None
+    inputs |= {"low": bounds[0], "high": bounds[1]}
+    claimed = {
+        "bound": mean_gap_upper_bound(cells, *bounds, confidence_level=level, bound=test),
+        "estimate": mean_gap(cells, *bounds),
+    }
+    return basis.claim(notion.between(*bounds), DEPLOYED, MEANS, claimed, **inputs)
+
+
+def _noisy_claim(
+    predicted: NDArray[np.float64],
+    codes: NDArray,
+    bounds: tuple[float, float],
+    basis: counted.Basis,
+    source: NoiseSource,
+) -> FairnessGuarantee:
+    """Make a claim about thresholds of a public grid, from noisy counts of its cells."""
+    (notion,), epsilon = basis.settings.number_notions, basis.settings.count_epsilon
+    assert epsilon is not None
+    ends = np.linspace(*bounds, NOISY_CELLS + 1)
+    # What is no number counts as the smallest, so that no private row leaves a cell.
+    numbers = np.nan_to_num(predicted, nan=bounds[0])
+    places = np.searchsorted(ends[1:-1], numbers, side="left")
+    table = np.zeros((len(basis.labels), 1, NOISY_CELLS), dtype=np.int64)
+    inside = codes >= 0
+    np.add.at(table[:, 0], (codes[inside], places[inside]), 1)
+    up_to = np.arange(NOISY_CELLS) <= np.arange(NOISY_CELLS - 1)[:, None]
+    strata = tuple(
+        Stratum(f"prediction at most {end:.6g}", mask[None], ~mask[None])
+        for end, mask in zip(ends[1:-1].tolist(), up_to, strict=True)
+    )
+    noisy = table + source.discrete_laplace(epsilon, table.shape)
+    return counted.noisy_claim((notion.on_grid(NOISY_CELLS - 1), strata), table, noisy, basis)

@@ -1,0 +1,84 @@
+"""Point of a path that a report uses, and the figures of other points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from skfairdp import FairPathClassifier
+from skfairdp.command_line.planning import Outlook
+from skfairdp.fairness.showing import rate_variance, showing
+
+# What a path is printed at.
+TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
+# Rates at which margins are computed; those between follow by interpolation.
+_RATES = (0.01, 0.05, 0.1, 0.2, 0.35, 0.5)
+
+
+def largest_shown(model: FairPathClassifier, outlook: Outlook) -> FairPathClassifier:
+    """Stand as far from the start as the tolerance will be shown with the usual probability.
+
+    From the start on, a point is passed if at its estimated gap, and at those of all points before
+    it, held-out rows show the tolerance in nine of ten runs, with the noise of the released tables
+    and the draw of both parts counted in. As in `ReleasedPath.choose` the first point that should
+    not be passed is fixed before the noise of the tables is drawn, so passing it takes an error
+    of its own noise, and not the best of many.
+    """
+    request, path = outlook.request, model._path_of(model.plan_)
+    points, tolerances = path.points()
+    gaps, stds = (each[:, points] for each in path.differences)
+    trials = path.rates.trials_of(path.sizes)  # of each rate and group, among rows trained on
+    levels = np.clip(path.levels[:, :, points], 0.0, 1.0)
+    n_pairs = len(gaps) // len(trials)
+    share = request.held_out / (1.0 - request.held_out)
+    kept = np.ones(len(points), dtype=bool)
+    for at, of_groups in enumerate(trials):
+        sizes = {str(i): max(1, int(n * share)) for i, n in enumerate(of_groups)}
+        planned = [
+            showing(
+                sizes,
+                request.tolerance,
+                rate=rate,
+                confidence_level=request.confidence,
+                n_claims=len(request.notion),
+                count_epsilon=request.count_epsilon,
+            )
+            for rate in _RATES
+        ]
+        mean = levels[at].mean(axis=0)
+        rates = np.minimum(mean, 1.0 - mean)
+        margins = np.interp(rates, _RATES, [each.margin for each in planned])
+        deviations = np.interp(rates, _RATES, [each.deviation for each in planned])
+        fewest = np.sort(of_groups)[:2]
+        drawn = sum(rate_variance(rates, n) for n in fewest)
+        of_rate = slice(at * n_pairs, (at + 1) * n_pairs)
+        spread = np.sqrt(stds[of_rate] ** 2 + deviations**2 + drawn)
+        room = request.tolerance - margins - planned[0].quantile() * spread
+        kept &= (np.abs(gaps[of_rate]) <= room).all(axis=0)
+    passed = int(np.logical_and.accumulate(kept).sum())
+    # `at` answers with the last point of a tolerance.
+    ends = np.searchsorted(tolerances, tolerances, side="right")
+    last = tolerances[ends <= passed]
+    chosen = float(last[-1]) if len(last) else float(tolerances[0])
+    return model.at(min(max(chosen, 1e-9), 1.0 - 1e-9))
+
+
+def other_tolerances(model: FairPathClassifier) -> str:
+    """Say what other tolerances would give, which costs these people nothing more."""
+    path = model.path().drop_duplicates("tolerance", keep="last")
+    reached = [path[path["tolerance"] <= t].tail(1).assign(tolerance=t) for t in TOLERANCES]
+    found = pd.concat(reached)[["tolerance", "gap", "gap_std", "accuracy", "accuracy_std"]]
+    if found.empty:
+        strictest = path.loc[path["tolerance"].idxmin()]
+        return (
+            "Other tolerances: among the rows trained on no gap of at most "
+            f"{TOLERANCES[-1]:g} is kept in nine fits of ten. At the strictest point of the path "
+            f"it is estimated as {min(strictest['gap'], 1.0):.3f}, with a standard error of "
+            f"{strictest['gap_std']:.2g} from noise. The certificate's bound is about other rows, "
+            "those held out, and does not depend on this estimate."
+        )
+    table = found.to_string(index=False, float_format="{:.3f}".format)
+    return (
+        "The same model at other tolerances, at no further privacy loss (estimates of its own "
+        f"noisy tables, about the rows it was trained on; not certified):\n{table}"
+    )

@@ -1,0 +1,140 @@
+"""Tables as people have them: CSV files of any dialect, and Parquet files."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import pandas as pd
+
+from skfairdp.command_line.errors import CommandError
+from skfairdp.command_line.files import check_exists
+
+PARQUET = (".parquet", ".pq")
+DELIMITERS = ",;\t|"
+# Bytes from which delimiter and names are read.
+_SAMPLE = 1 << 16
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_DECIMAL_COMMA = r"^([+-]?\d+),(\d+)$"
+_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\Z", re.ASCII)
+
+
+def read_rows(
+    path: Path, inferred: Collection[str] | None = None, *, header: bool = True
+) -> pd.DataFrame:
+    """Read a table from a CSV or Parquet file.
+
+    `inferred`: columns of a CSV file whose type is that of all their cells; None for every one.
+    Others are texts as they are written, so that no row changes how those of others are read.
+    `header`: whether the first line of a CSV file holds the names of the columns.
+    """
+    check_exists(path)
+    of_parquet = path.suffix.lower() in PARQUET
+    try:
+        rows = _parquet(path) if of_parquet else _csv(path, inferred, header)
+    except ImportError:
+        raise CommandError(
+            f"{path} is a Parquet file, and reading those needs pyarrow, which is not installed: "
+            "pip install pyarrow, or give a CSV file."
+        ) from None
+    except CommandError:
+        raise
+    except Exception as error:  # whatever the reader makes of the file; its message may quote a row
+        kind = type(error).__name__
+        fields = " Does every line have as many fields as the first?" * (kind == "ParserError")
+        raise CommandError(f"{path} could not be read as a table: {kind}.{fields}") from None
+    if len(rows) == 0:
+        raise CommandError(f"{path} has no rows.")
+    # Where there is no header, these names are a person's data: they are not shown.
+    if rows.columns.duplicated().any():
+        raise CommandError(f"{path} has columns of the same name; give each column its own.")
+    if not of_parquet and not isinstance(rows.index, pd.RangeIndex):
+        # pandas then takes the first columns for names of rows.
+        raise CommandError(
+            f"{path} has rows with more fields than its first line has names. Is there a delimiter "
+            "at the end of each line, or one within a text that is not in quotes?"
+        )
+    rows.columns = [str(name) for name in rows.columns]
+    return rows
+
+
+def _csv(path: Path, inferred: Collection[str] | None, header: bool) -> pd.DataFrame:
+    """Read a CSV file: delimiter and encoding are found, blanks around cells are left out."""
+    with path.open("rb") as file:
+        sample = file.read(_SAMPLE)
+    if not sample.strip():
+        raise CommandError(f"{path} is empty.")
+    encoding = "utf-16" if sample.startswith(_UTF_16) else "utf-8-sig"
+    start = sample.decode(encoding, errors="replace").lstrip()
+    # Outside of quotes the first line has most of the delimiter.
+    outside = re.sub('"[^"]*"', "", start).split("\n", 1)[0]
+    delimiter = max(DELIMITERS, key=outside.count)
+    names = next(csv.reader(start.splitlines()[:1], delimiter=delimiter), [])
+    options: dict[str, Any] = {"sep": delimiter, "skipinitialspace": True, "dtype": str}
+    if not header:
+        options |= {"header": None, "names": [f"column {i}" for i in range(1, len(names) + 1)]}
+    elif all(not name.strip() or _NUMBER.match(name.strip()) for name in names):
+        raise CommandError(
+            f"The first line of {path} holds numbers and no names of columns. If the file has no "
+            "names, say --no-header: the columns are then called 'column 1', 'column 2', ..."
+        )
+    try:
+        rows = pd.read_csv(path, encoding=encoding, **options)
+    except UnicodeDecodeError:
+        if encoding == "utf-16":
+            raise
+        rows = pd.read_csv(path, encoding="latin-1", **options)
+    rows.columns = [str(name).strip() for name in rows.columns]
+    for place, name in enumerate(rows.columns):
+        column = rows.iloc[:, place]
+        if delimiter == ";" and pd.api.types.is_string_dtype(column.dtype):
+            # Who separates cells by semicolons writes decimals with a comma.
+            column = column.str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
+        if inferred is None or name in inferred:
+            column = _of_one_type(column)
+        rows.isetitem(place, column)
+    return rows
+
+
+def _of_one_type(column: pd.Series) -> pd.Series:
+    """Read texts as numbers, or as true and false, where all are; else without blanks around."""
+    texts = column.str.strip()
+    texts = texts.where(texts != "")
+    if texts.isna().all():
+        return texts
+    truths = texts.str.lower()
+    if truths.isin(["true", "false"]).all():
+        return truths == "true"
+    numbers = pd.to_numeric(texts, errors="coerce")
+    return texts if (numbers.isna() & texts.notna()).any() else numbers
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    """Read a Parquet file so that no cell changes how those of other rows are read.
+
+    Arrow would make floats of all whole numbers of a column with a missing one. A column of
+    categories would list the texts of people who are held out together with those of the others.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    wrong = [
+        f"{quote(field.name)} ({field.type})"
+        for field in table.schema
+        if pa.types.is_nested(field.type) or pa.types.is_float16(field.type)
+    ]
+    if wrong:
+        raise CommandError(
+            f"{path} has columns whose cells are lists, records or half floats, which hold no "
+            f"single value: {', '.join(wrong)}. Write the file without them, or with plain columns."
+        )
+    rows = table.to_pandas(integer_object_nulls=True)
+    for place, kind in enumerate(rows.dtypes):
+        if isinstance(kind, pd.CategoricalDtype):
+            rows.isetitem(place, rows.iloc[:, place].astype(object))
+    return rows

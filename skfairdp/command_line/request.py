@@ -1,0 +1,126 @@
+"""Options of ``report`` as one value."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+from skfairdp.command_line.errors import CommandError
+from skfairdp.command_line.parsing import MECHANISMS
+
+
+@dataclass(frozen=True)
+class Request:
+    """Options of a report, checked against each other; no file has been looked at."""
+
+    data: Path
+    target: str
+    sensitive: tuple[str, ...]
+    epsilon: float
+    tolerance: float
+    ratio: float | None
+    delta: float
+    positive: str | None
+    person_ids: str | None
+    check_ids: bool
+    header: bool
+    drop: tuple[str, ...]
+    keep: tuple[str, ...]
+    features: tuple[str, ...]
+    merge: tuple[tuple[str, tuple[str, ...]], ...]  # a new name, and the values that get it
+    leave_out: tuple[str, ...]
+    skip_blank: bool
+    schema: Path | None
+    bounds_are_public: bool
+    base_rate: float | None
+    mechanism: str  # that of `MECHANISMS` which was named, or the usual one
+    mechanism_is_named: bool
+    threshold: float | None
+    notion: tuple[str, ...]
+    held_out: float
+    held_out_is_public: bool
+    confidence: float
+    ledger: Path | None
+    no_ledger: bool
+    data_set: str | None
+    budget: tuple[float, float] | None
+    certificate: Path | None
+    monitor: Path | None
+    card: Path | None
+    registry: Path | None
+    about: Path | None
+    template: str
+    model: Path | None
+    sign: Path | None
+    out: Path
+    plan: bool
+    anyway: bool
+    quiet: bool
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Self:
+        """Take the options of ``report``, with the usual mechanism where none is named."""
+        given: dict[str, Any] = vars(arguments)
+        notion = tuple(given["notion"] or ["demographic_parity"])
+        several = len(notion) > 1
+        found = {"notion": notion, "mechanism": given["mechanism"] or MECHANISMS[several]}
+        found |= {"mechanism_is_named": given["mechanism"] is not None}
+        if given["ratio"] is not None and given["base_rate"] is not None:
+            # Whatever group has the highest rate, it is at least that of all people together.
+            found["tolerance"] = (1.0 - given["ratio"]) * given["base_rate"]
+        values = {**given, **found}
+        chosen: dict[str, Any] = {each.name: values[each.name] for each in fields(cls)}
+        chosen |= {k: tuple(v) for k, v in chosen.items() if isinstance(v, list)}
+        return cls(**chosen)
+
+    def __post_init__(self) -> None:
+        if len(self.notion) > 1 and self.mechanism == "fair-path":
+            raise CommandError("--mechanism fair-path takes one --notion; for several take rates.")
+        if self.threshold is not None and self.mechanism != "fairdp":
+            raise CommandError(
+                f"--threshold has no meaning for --mechanism {self.mechanism}; take fairdp."
+            )
+        for option, names in (("--sensitive", self.sensitive), ("--notion", self.notion)):
+            twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+            if twice:
+                raise CommandError(f"{option} names {twice[0]!r} twice; give each once.")
+        if self.sign is not None and self.certificate is None:
+            raise CommandError("--sign signs the certificate; say by --certificate where it goes.")
+        if self.no_ledger and (self.ledger, self.budget, self.data_set) != (None, None, None):
+            raise CommandError(
+                "--no-ledger contradicts --ledger, --budget and --data-set, which are about one."
+            )
+        if self.features and self.drop:
+            raise CommandError("--features names all features: leave --drop out, or --features.")
+        if self.ratio is not None and self.base_rate is None:
+            raise CommandError(
+                "--ratio needs --base-rate, the publicly known share of people with the favourable "
+                "outcome: a ratio of .8 at a share of .5 allows a difference of .1, at .1 of .02."
+            )
+        if self.ratio is not None and self.notion != ("demographic_parity",):
+            raise CommandError("--ratio compares selection rates: leave --notion out.")
+        if self.about is not None and self.registry is None:
+            raise CommandError("--about is for the entry of a registry; name it by --registry.")
+
+    def by(self, mechanism: str) -> Self:
+        """Return the request with another mechanism."""
+        return replace(self, mechanism=mechanism)
+
+    @property
+    def count_epsilon(self) -> float | None:
+        """Epsilon of the counts of held-out rows; None where these rows are public."""
+        return None if self.held_out_is_public else self.epsilon
+
+    @property
+    def inputs(self) -> dict[str, Path | None]:
+        """Files that are read, by option."""
+        named = ("schema", "ledger", "sign", "about")
+        return {"data": self.data} | {f"--{name}": getattr(self, name) for name in named}
+
+    @property
+    def outputs(self) -> dict[str, Path | None]:
+        """Files that are written, by option."""
+        named = ("out", "certificate", "model", "card", "registry")
+        return {f"--{name}": getattr(self, name) for name in named}

@@ -1,0 +1,1 @@
+"""Digests of everything that predictions of a fitted model depend on."""

@@ -1,0 +1,64 @@
+"""Notions for predictions that are numbers: comparisons between groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+DISTRIBUTION_GAP, MEAN_GAP = "distribution_gap", "mean_gap"
+
+
+@dataclass(frozen=True)
+class NumberNotion:
+    """A comparison of the numbers that groups are given, with its words in a certificate."""
+
+    name: str
+    rates: str
+    meaning: str
+    needs_labels: ClassVar[bool] = False
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Rates and meaning, for claims."""
+        return self.rates, self.meaning
+
+    def between(self, low: float, high: float) -> NumberNotion:
+        """The same with the bounds of predictions in its words."""
+        return replace(self, rates=self.rates.format(low=f"{low:g}", high=f"{high:g}"))
+
+    def on_grid(self, n: int) -> NumberNotion:
+        """The same at some numbers alone, which are public."""
+        rates = self.rates.replace("any one number", f"any of {n} numbers of a public grid")
+        return replace(self, rates=rates)
+
+
+NUMBER_NOTIONS = {
+    DISTRIBUTION_GAP: NumberNotion(
+        DISTRIBUTION_GAP,
+        "shares of predictions up to any one number",
+        "The share of people whose prediction is at most some number is compared between groups, "
+        "at the number where it differs most (Kolmogorov-Smirnov distance).",
+    ),
+    MEAN_GAP: NumberNotion(
+        MEAN_GAP,
+        "mean predictions, as shares of the range from {low} to {high},",
+        "The mean prediction is compared between groups.",
+    ),
+}
+# What is equal among numbers where demographic parity is kept.
+_SAME = {"demographic_parity": DISTRIBUTION_GAP}
+
+
+def get_number_notions(notions: Any) -> tuple[NumberNotion, ...]:
+    """Look up one or several different comparisons of numbers, by name."""
+    several = isinstance(notions, Sequence) and not isinstance(notions, str)
+    chosen = [*notions] if several else [notions]
+    names = [_SAME.get(name, name) if isinstance(name, str) else name for name in chosen]
+    other = [name for name in names if not isinstance(name, str) or name not in NUMBER_NOTIONS]
+    if other or not names or len(set(names)) < len(names):
+        raise ValueError(
+            f"notion={notions!r} does not compare numbers; for a model that predicts them use one "
+            f"of {[*NUMBER_NOTIONS]}, or both. 'demographic_parity' stands for the first."
+        )
+    return tuple(NUMBER_NOTIONS[name] for name in names)

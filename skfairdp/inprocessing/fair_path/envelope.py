@@ -1,0 +1,127 @@
+"""Answers of rows along a path: upper envelopes of a line for each answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skfairdp.inprocessing.rates.constraints import Floats
+
+Codes = NDArray[np.int64]
+
+# Far above what rounding moves a comparison of terms by, in units of their size.
+_NEAR = 1e-9
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes of answers on the way from the middle of a path outwards, one in each column.
+
+    `places` (n, n_changes): positions in a table of shape ``(2, side)``: side (multipliers below
+    the middle one, above it) and first multiplier, counted outwards, at which the answer is another
+    one; negative where there is none. `left`, `entered` (n, n_changes): the answers before and
+    after.
+    """
+
+    places: Codes
+    left: Codes
+    entered: Codes
+
+
+@dataclass(frozen=True, eq=False)
+class Envelopes:
+    """Upper envelopes of the lines ``gain - multiplier * cost``, one for each row.
+
+    With rising multiplier the best answer of a row moves to lower and lower costs, so it changes
+    at most once less than there are answers. In floating point too: `order` does not depend on
+    the multiplier, and whether a row has passed from one answer of it to the next is a comparison
+    of two rounded numbers that is monotone in the multiplier.
+
+    `gains`, `costs` (n, n_answers): of each row.
+    """
+
+    gains: Floats
+    costs: Floats
+
+    @cached_property
+    def order(self) -> Codes:
+        """Answers of each row, as they come with rising multiplier; then -1.
+
+        A walk from crossing to crossing, shape (n, at most n_answers).
+        """
+        gains, costs, rows = self.gains, self.costs, np.arange(len(self.gains))
+        steepest = costs == costs.max(axis=1, keepdims=True)
+        current = np.where(steepest, gains, -np.inf).argmax(axis=1)
+        order = [current]
+        while len(order) < gains.shape[1]:
+            falls = costs[rows, current][:, None] - costs
+            lower = falls > 0.0
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                crossings = (gains[rows, current][:, None] - gains) / falls
+            crossings[~lower] = np.inf
+            nearest = crossings.min(axis=1, keepdims=True)
+            # Of several at one crossing the last, which is best beyond it.
+            following = np.where(lower & (crossings == nearest), costs, np.inf).argmin(axis=1)
+            ends = (order[-1] < 0) | ~lower.any(axis=1)
+            if ends.all():
+                break
+            order.append(np.where(ends, -1, following))
+            current = np.where(ends, current, following)
+        return np.stack(order, axis=1)
+
+    def answers(self, multiplier: float) -> Codes:
+        """Best answers of the rows at a multiplier."""
+        terms = self.gains - multiplier * self.costs
+        best = terms.argmax(axis=1)
+        rows = np.arange(len(terms))
+        largest = terms[rows, best]
+        terms[rows, best] = -np.inf
+        size = np.abs(self.gains).max(axis=1) + abs(multiplier) * np.abs(self.costs).max(axis=1)
+        # Where no other one is near, rounding decides nothing, and the order says the same.
+        near = ~(largest - terms.max(axis=1) > _NEAR * size)
+        if near.any():
+            best[near] = Envelopes(self.gains[near], self.costs[near])._last_passed(multiplier)
+        return best
+
+    def _last_passed(self, multiplier: float) -> Codes:
+        position = np.zeros(len(self.order), dtype=np.int64)
+        going = np.ones(len(self.order), dtype=bool)
+        for step in range(self.order.shape[1] - 1):
+            going &= self._passed(step, multiplier)
+            position += going
+        return np.asarray(self.order[np.arange(len(position)), position])
+
+    def changes(self, multipliers: Floats) -> Changes:
+        """Say where answers change along multipliers (2 * side + 1,), which ascend."""
+        side, length = len(multipliers) // 2, len(multipliers)
+        reached = np.zeros(len(self.order), dtype=np.int64)
+        columns = []
+        for step in range(self.order.shape[1] - 1):
+            # First multiplier at which the row has passed to the next answer.
+            least, most = reached.copy(), np.full(len(reached), length)
+            while (least < most).any():
+                middle = (least + most) // 2
+                there = multipliers[np.minimum(middle, length - 1)]
+                passed = self._passed(step, there) | (least == most)
+                least, most = np.where(passed, least, middle + 1), np.where(passed, middle, most)
+            reached = most
+            above = reached > side
+            place = np.where(above, reached - 1, side - reached)
+            place = np.where((reached == 0) | (reached == length), -1, place)
+            before, after = self.order[:, step], self.order[:, step + 1]
+            columns.append((place, np.where(above, before, after), np.where(above, after, before)))
+        if not columns:
+            nothing = np.full((len(self.order), 1), -1, dtype=np.int64)
+            return Changes(nothing, nothing, nothing)
+        return Changes(*(np.stack(part, axis=1) for part in zip(*columns, strict=True)))
+
+    def _passed(self, step: int, multipliers: float | Floats) -> NDArray[np.bool_]:
+        """Whether rows have left an answer for the next one; of equal ones the first counts."""
+        rows, one, other = np.arange(len(self.order)), self.order[:, step], self.order[:, step + 1]
+        gained = self.gains[rows, other] - self.gains[rows, one]
+        saved = self.costs[rows, other] - self.costs[rows, one]
+        better = gained - multipliers * saved
+        return (other >= 0) & ((better > 0.0) | ((better == 0.0) & (other < one)))

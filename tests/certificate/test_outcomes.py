@@ -1,0 +1,183 @@
+"""Tests of outcomes by group, and of pages for registries and readers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from dp_accounting import dp_event
+from scipy.stats import norm
+
+from skfairdp import Certificate, DPSGDClassifier, certify
+from skfairdp.certificate.outcomes import MEASURES, Outcomes
+from skfairdp.certificate.registry import TO_BE_STATED, to_be_stated
+from skfairdp.exceptions import FairnessWarning
+from skfairdp.privacy import PrivacyGuarantee
+from skfairdp.privacy.accounting.tradeoff import (
+    FALSE_POSITIVES,
+    largest_true_positive_rate,
+    posterior,
+)
+
+CHECKS_TRAINING_ROWS = True
+N = 1_500
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    group = np.where(rng.random(2 * N) < 0.4, "a", "b")
+    x = rng.uniform(-1.0, 1.0, 2 * N)
+    label = (x + 0.4 * (group == "b") + rng.normal(0.0, 0.3, 2 * N) > 0.0).astype(int)
+    return pd.DataFrame({"x": x, "group": group, "hired": label})
+
+
+@pytest.fixture(scope="module")
+def model(people: pd.DataFrame) -> DPSGDClassifier:
+    trained = people[:N]
+    fit = DPSGDClassifier(epsilon=1.0, max_epochs=3).fit
+    return fit(trained[["x"]], trained["hired"], sensitive_features=trained["group"])
+
+
+@pytest.fixture(scope="module")
+def found(model: DPSGDClassifier, people: pd.DataFrame) -> Certificate:
+    return certified(model, people[N:], count_epsilon=1.0, holdout="per_record")
+
+
+def certified(model: DPSGDClassifier, rows: pd.DataFrame, **asked: object) -> Certificate:
+    return certify(model, rows[["x"]], rows["hired"], sensitive_features=rows["group"], **asked)
+
+
+def test_rates_by_group_follow_from_exact_counts(model, people) -> None:
+    held = people[N:]
+    counted = certified(model, held, holdout="public").outcomes
+    answers = model.predict(held[["x"]])
+    for rate in counted.rates:
+        own = (held["group"] == rate.group).to_numpy()
+        y, given = held["hired"].to_numpy()[own], answers[own]
+        expected = {
+            "gets": given.mean(),
+            "positive": given[y == 1].mean(),
+            "other": given[y == 0].mean(),
+            "decided": (given == y).mean(),
+        }[rate.measure.split()[0].rstrip(",")]
+        assert rate.rate == pytest.approx(expected)
+        assert rate.low <= expected <= rate.high
+
+
+def test_noisy_outcomes_are_those_of_the_claim_and_survive_json(found) -> None:
+    again = Certificate.from_json(found.to_json())
+    assert again.outcomes == found.outcomes
+    assert "rates of outcomes by group" in again.examine().recomputed
+    first, *others = found.outcomes.counts
+    (negative, positive), *labels = first
+    other = ((negative, positive + 5.0), *labels), *others
+    wrong = replace(found, outcomes=replace(found.outcomes, counts=other))
+    assert any("outcomes" in text for text in wrong.examine().wrong)
+    text = found.to_json().replace('"measure": "gets', '"measure": "lacks')
+    with pytest.raises(ValueError, match="'derived' do not follow"):
+        Certificate.from_json(text)
+
+
+def test_intervals_of_all_groups_and_measures_hold_together() -> None:
+    """200 tables: 25 misses of the 10 expected at most have a probability below 1e-4."""
+    rng, missed = np.random.default_rng(1), 0
+    truth = rng.dirichlet(np.ones(4), 2).reshape(2, 2, 2)
+    for _ in range(200):
+        table = np.stack([rng.multinomial(400, t.ravel()).reshape(2, 2) for t in truth])
+        outcomes = Outcomes.of_table(("a", "b"), table, None)
+        within = []
+        for rate in outcomes.rates:
+            of = truth["ab".index(rate.group)]
+            hits, others = (
+                sum(of[c] for c in cells if c[0] < 2) for cells in MEASURES[rate.measure]
+            )
+            within.append(rate.low <= hits / (hits + others) <= rate.high)
+        missed += not all(within)
+    assert missed < 25
+
+
+@pytest.mark.parametrize("sigma", [0.7, 2.0, 5.0])
+def test_an_attacker_of_gaussian_noise_reaches_what_its_trade_off_function_says(sigma) -> None:
+    """Neyman and Pearson's test of two normal distributions, which no accountant computes."""
+    event = dp_event.GaussianDpEvent(sigma)
+    stated = PrivacyGuarantee(40.0, 1e-6, "zero-out", event=event)
+    for alpha in FALSE_POSITIVES:
+        exact = norm.cdf(norm.ppf(alpha) + 1.0 / sigma)
+        reached = largest_true_positive_rate(stated, alpha)
+        assert exact - 1e-9 <= reached <= exact + 1e-3
+    broken = replace(stated, event=dp_event.GaussianDpEvent(sigma / 4.0))
+    assert largest_true_positive_rate(broken, 0.1) > exact + 1e-3
+
+
+def test_an_attacker_without_events_has_the_two_lines_of_epsilon_and_delta() -> None:
+    stated = PrivacyGuarantee(1.0, 1e-6, "zero-out")
+    assert largest_true_positive_rate(stated, 0.1) == pytest.approx(0.1 * math.e + 1e-6)
+    assert largest_true_positive_rate(stated, 0.9) == pytest.approx(1 - 0.1 / math.e, abs=1e-6)
+    assert posterior(stated) == pytest.approx(0.731, abs=1e-3)
+    assert largest_true_positive_rate(PrivacyGuarantee.void("no noise"), 0.1) == 1.0
+
+
+def test_a_registry_entry_is_valid_and_asks_for_one_field_alone(found, data_home) -> None:
+    yaml, jsonschema = pytest.importorskip("yaml"), pytest.importorskip("jsonschema")
+    schema = Path(data_home) / "deployments-schema.yaml"
+    if not schema.exists():
+        pytest.skip("the registry's schema is not there")
+    checker = jsonschema.Draft7Validator(yaml.safe_load(schema.read_text(encoding="utf-8")))
+    entry = found.to_registry()
+    assert not list(checker.iter_errors(entry))
+    basic = {"name", "data_curators", "intended_use", "data_product_region"}
+    people_know = {"url_slug", "registry_authors", *basic}
+    assert set(to_be_stated(entry)) - people_know == {"name", "justification"} - people_know
+    about = {"name": "Hiring", "data_curators": ["A"], "justification": "By vote."}
+    told = found.to_registry(about)
+    assert not list(checker.iter_errors(told))
+    assert told["deployment"]["basic"]["name"] == "Hiring"
+    assert found.to_registry()["deployment"]["implementation"]["justification"] == TO_BE_STATED
+    with pytest.raises(ValueError, match="'about' names nmae"):
+        found.to_registry({"nmae": "x"})
+    with pytest.raises(ValueError, match="must be a list of names"):
+        found.to_registry({"data_curators": "A"})
+
+
+def test_a_page_says_who_is_affected_what_is_next_and_what_an_attacker_reaches(found) -> None:
+    card = found.to_model_card(tolerance=0.2, epsilon=1.0)
+    for heading in ("In plain words", "Who is affected", "What next", "What an attacker can find"):
+        assert heading in card
+    assert card.index("In plain words") < card.index("What is not claimed")
+    assert card.index("Annex: random numbers") > card.index("What is not claimed")
+    scenario = found.to_model_card(template="bias-scenario", tolerance=0.2)
+    assert "| Groups | Hazard | Measure | Threshold | Mitigation | Review trigger |" in scenario
+    nist = found.to_model_card(template="nist-800-226")
+    for answered in ("Variant of differential privacy: Approximate DP", "Side channels: timing"):
+        assert answered in nist
+
+
+def test_rows_that_were_trained_on_are_refused_unless_it_is_said(model, people) -> None:
+    with pytest.raises(ValueError, match="rows that the model was trained on"):
+        certified(model, people[:N])
+    with pytest.raises(ValueError, match="holdout='training' counts protected rows"):
+        certified(model, people[:N], holdout="training")
+    said = certified(model, people[:N], holdout="training", count_epsilon=0.5)
+    assert not said.fairness
+    assert not said.satisfies(tolerance=0.99)
+    assert "bounds nothing for other people" in str(said)
+    assert 1.4 < said.privacy.epsilon <= 1.5  # the counts are of the same rows
+
+
+def test_nobody_guesses_what_is_favourable_in_silence(people) -> None:
+    rows = people.assign(default=np.where(people["hired"] == 1, "yes", "no"))
+    fit = DPSGDClassifier(epsilon=1.0, max_epochs=1).fit
+    model = fit(rows[:N][["x"]], rows["default"][:N], sensitive_features=rows["group"][:N])
+    held = rows[N:]
+    asked = held[["x"]], held["default"]
+    with pytest.warns(FairnessWarning, match="'default' sounds like a harm"):
+        guessed = certify(model, *asked, sensitive_features=held["group"])
+    assert "positive outcome: default = yes (assumed)" in str(guessed)
+    said = certify(model, *asked, sensitive_features=held["group"], pos_label="no")
+    assert "positive outcome: default = no (declared)" in str(said)
+    assert any("taken to be public, as nobody said" in t for t in said.fairness[0].assumptions)

