@@ -104,45 +104,60 @@ def test_cells_that_no_predictions_have_are_refused(change):
         NumberCells(**(cells | change))
 
 
-def misses_of_distance(draw, distance, draws, copies=1):
-    """Number of bounds at 95 % below the distance; `copies`: how often each row counts."""
+def misses_of_distance(draw, distance, draws, alpha=0.05):
+    """How many bounds that are to fail with probability `alpha` lie below the distance."""
     missed = 0
     for _ in range(draws):
         cells = cells_of(*draw())
-        sizes, alpha = cells.sizes * copies, 0.05
         missed += all(
-            bound_of_events(np.unique(cells.events(u, v) * copies, axis=0), n, m, alpha, distance)
+            bound_of_events(np.unique(cells.events(u, v), axis=0), n, m, alpha, distance)
             <= distance
-            for u, v, n, m in ((0, 1, *sizes.tolist()), (1, 0, *sizes[::-1].tolist()))
+            for u, v, n, m in ((0, 1, *cells.sizes.tolist()), (1, 0, *cells.sizes[::-1].tolist()))
         )
     return missed
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sizes", [(30, 30), (30, 3000), (300, 300), (3000, 3000)])
-def test_the_bound_on_distributions_covers_and_one_with_rows_counted_more_often_does_not(
-    rng, sizes
+@pytest.mark.parametrize(
+    ("sizes", "draws"),
+    [
+        pytest.param((300, 300), 40, marks=pytest.mark.slow),
+        *(
+            pytest.param(sizes, 1000, marks=pytest.mark.campaign)
+            for sizes in ((30, 30), (30, 3000), (300, 300), (3000, 3000))
+        ),
+    ],
+)
+def test_the_bound_on_distributions_covers_and_one_of_ten_times_the_error_does_not(
+    rng, sizes, draws
 ):
     # Uniform on (0, 1) and on (0.2, 1.2): 0.2 apart at all thresholds from 0.2 to 1.
     def draw():
         return rng.uniform(size=sizes[0]), rng.uniform(0.2, 1.2, size=sizes[1])
 
-    assert misses_of_distance(draw, 0.2, 1000) <= stats.binom.isf(1e-6, 1000, 0.05)
-
     # One threshold alone: two values, for which the test of one pair of counts is exact.
     def two_values():
         return tuple(rng.uniform(size=n) < p for n, p in zip(sizes, (0.4, 0.6), strict=True))
 
-    assert misses_of_distance(two_values, 0.2, 1000) <= stats.binom.isf(1e-6, 1000, 0.05)
-    assert misses_of_distance(two_values, 0.2, 1000, copies=4) > stats.binom.isf(1e-6, 1000, 0.05)
+    allowed = stats.binom.isf(1e-6, draws, 0.05)
+    assert misses_of_distance(draw, 0.2, draws) <= allowed
+    assert misses_of_distance(two_values, 0.2, draws) <= allowed
+    assert misses_of_distance(two_values, 0.2, draws, alpha=0.5) > allowed
 
 
 def misses_of_means(draw, gap, draws, limit):
     return sum(limit(cells_of(*draw())) < gap for _ in range(draws))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sizes", [(30, 30), (30, 3000), (300, 300), (3000, 3000)])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param((30, 30), marks=pytest.mark.slow),
+        *(
+            pytest.param(sizes, marks=pytest.mark.campaign)
+            for sizes in ((30, 3000), (300, 300), (3000, 3000))
+        ),
+    ],
+)
 def test_the_bound_on_means_covers_skewed_numbers_and_a_normal_one_does_not(rng, sizes):
     # Rare large numbers: the larger mean is often underestimated, with its variance.
     laws = (0.02, 1.0), (0.01, 0.5)
