@@ -22,6 +22,10 @@ FRESH_FITS = dict.fromkeys(
     _COMPARING_FITS,
     "compares two separate fits; each draws its own noise from the operating system",
 )
+FRESH_REGRESSIONS = dict.fromkeys(
+    ("check_regressor_data_not_an_array", "check_regressors_int"),
+    FRESH_FITS["check_fit_idempotent"],
+)
 FRESH_RELEASES = dict.fromkeys(
     _COMPARING_RELEASES,
     "compares two releases; each draws its own noise from the operating system",

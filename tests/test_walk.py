@@ -18,9 +18,9 @@ LIMITS = {
     "DPSGDClassifier.fit": (70, 395, 109),
     "the same with a ledger": (68, 392, 110),
     "FairPathClassifier.fit": (82, 510, 130),
-    "certify": (53, 260, 95),
-    "str of the certificate": (19, 80, 25),
-    "skfairdp report": (142, 885, 250),
+    "certify": (54, 268, 96),
+    "str of the certificate": (22, 100, 29),
+    "skfairdp report": (145, 920, 258),
 }
 
 

