@@ -1,8 +1,8 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
-Names of benchmarks (steps, default, constrained, path, groups, persons, cnn, epochs, fits, many,
-calibration, search, teachers, gating, draws, mechanisms, representations, tables, sparse, reports)
-as arguments run only those.
+Names of benchmarks (steps, default, constrained, path, groups, persons, cnn, epochs, fits, whole,
+frontier, many, calibration, search, teachers, gating, draws, mechanisms, representations, tables,
+sparse, reports) as arguments run only those.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tests.benchmarks import (
     constrained,
     draws,
     fits,
+    frontier,
     gating,
     mechanisms,
     reports,
@@ -43,6 +44,8 @@ def main(names: list[str]) -> int:
         "cnn": steps.benchmark_cnn,
         "epochs": lambda: fits.benchmark_epochs(X, y),
         "fits": lambda: fits.benchmark_fits(X, y, groups),
+        "whole": lambda: fits.benchmark_whole(X, y),
+        "frontier": frontier.benchmark_frontier,
         "many": lambda: fits.benchmark_many(X, y),
         "calibration": fits.benchmark_calibration,
         "search": lambda: fits.benchmark_search(X, y),

@@ -47,4 +47,5 @@ def forbid_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skfairdp.comparators.covariance.fit_constrained", touched)
     monkeypatch.setattr("skfairdp.preprocessing.thinning.release_table", touched)
     monkeypatch.setattr(NoiseSource, "discrete_laplace", touched)
-    monkeypatch.setattr(NoiseSource, "gaussian", touched)
+    for drawing in ("gaussian", "on_grid", "laplace_on_grid"):
+        monkeypatch.setattr(NoiseSource, drawing, touched)

@@ -233,13 +233,13 @@ def test_more_than_two_classes_are_refused():
         FunctionalMechanismClassifier(BOUNDS).fit(X, np.arange(len(X)) % 3)
 
 
-def test_the_certificate_names_what_float_laplace_noise_is_not():
+def test_the_certificate_names_the_grid_of_laplace_noise():
     X, y, _ = ROWS
     privacy = certify(FunctionalMechanismClassifier(BOUNDS, noise="laplace").fit(X, y)).privacy
-    assert any("not a pure mechanism" in text for text in privacy.assumptions)
+    assert any("a grid of 2**-32 of its scale" in text for text in privacy.assumptions)
     assert any("feature_bounds and max_row_norm were declared" in t for t in privacy.assumptions)
     privacy = certify(FunctionalMechanismClassifier(BOUNDS).fit(X, y)).privacy
-    assert not any("Laplace" in text for text in privacy.assumptions)
+    assert not any("of its scale" in text for text in privacy.assumptions)
 
 
 def test_bought_sizes_are_paid_from_epsilon():

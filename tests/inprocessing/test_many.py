@@ -46,8 +46,10 @@ SETTINGS = [
     {"random_state": 0},
     {"random_state": 1, "max_grad_norm": 0.1},
     {"random_state": 1, "net__lr": 0.3, "learning_rate_schedule": None},
-    {"random_state": 2, "exact_noise": True},
+    {"random_state": 2, "epsilon": 2.0},
 ]
+# Exact noise is drawn for many steps in one call, and has other seeded numbers than alone.
+SEEDED = {"reproducible_noise": True, "exact_noise": False}
 
 
 @pytest.mark.filterwarnings("ignore:epsilon=inf")
@@ -64,9 +66,10 @@ SETTINGS = [
 def test_each_is_what_it_is_alone(optimizer, batch_size, classes, epsilon) -> None:
     y = Y if classes == 2 else Y + (X[:, 2] > 1)
     rate = 1.0 if optimizer is torch.optim.SGD else 0.05
-    base = linear(optimizer, rate, batch_size=batch_size, reproducible_noise=True, epsilon=epsilon)
-    models = fit_many(base, SETTINGS, X, y, sensitive_features=GROUPS)
-    for model, own in zip(models, SETTINGS, strict=True):
+    base = linear(optimizer, rate, batch_size=batch_size, epsilon=epsilon, **SEEDED)
+    settings = SETTINGS if epsilon == 1.0 else SETTINGS[:-1]
+    models = fit_many(base, settings, X, y, sensitive_features=GROUPS)
+    for model, own in zip(models, settings, strict=True):
         alone = clone(base).set_params(**own).fit(X, y, sensitive_features=GROUPS)
         np.testing.assert_allclose(weights(model), weights(alone), rtol=1e-4, atol=1e-5)
         assert model.plan_ == alone.plan_
@@ -114,11 +117,29 @@ def test_noise_has_its_variance_and_is_each_models_own() -> None:
 
 
 def test_noise_ahead_is_the_noise_of_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    base = linear(reproducible_noise=True)
+    base = linear(**SEEDED)
     ahead = fit_many(base, SETTINGS, X, Y)
     monkeypatch.setattr(many_releases, "_NOISE_AHEAD", 1)
     for model, other in zip(ahead, fit_many(base, SETTINGS, X, Y), strict=True):
         np.testing.assert_array_equal(weights(model), weights(other))
+
+
+def test_sums_are_on_a_grid_where_noise_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    released: list[np.ndarray] = []
+    sound = ManyReleases.gradients
+
+    def watched(self: ManyReleases) -> torch.Tensor:
+        found = sound(self)
+        released.append(found.numpy().copy())
+        return found
+
+    monkeypatch.setattr(ManyReleases, "gradients", watched)
+    models = fit_many(linear(), [{}, {"exact_noise": False}, {"epsilon": 2.0}], X, Y)
+    for place, model in enumerate(models):
+        step = model.plan_.segments[0].blocks[0].noise_std * 2.0**-38
+        steps = np.stack([each[place] for each in released]) / step
+        on_grid = np.abs(steps - np.rint(steps)).max() <= np.abs(steps).max() * 2.0**-50
+        assert on_grid == model.plan_.exact_noise == (place != 1)
 
 
 def test_no_step_has_the_noise_of_another(monkeypatch: pytest.MonkeyPatch) -> None:

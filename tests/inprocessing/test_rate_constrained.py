@@ -68,13 +68,13 @@ def test_a_plan_that_forgot_the_histogram_would_print_too_little() -> None:
 
 def test_noise_is_drawn_for_both_blocks_in_every_step_with_the_planned_std(monkeypatch) -> None:
     drawn: list[tuple[int, float]] = []
-    honest = NoiseSource.gaussian
+    honest = NoiseSource.noisy
 
-    def spy(self, size, std, out=None):
-        drawn.append((int(np.prod(size)), std))
-        return honest(self, size, std, out)
+    def spy(self, sums, std, *, exact):
+        drawn.append((sums.size, std))
+        return honest(self, sums, std, exact=exact)
 
-    monkeypatch.setattr(NoiseSource, "gaussian", spy)
+    monkeypatch.setattr(NoiseSource, "noisy", spy)
     model = fit()
     gradient, histogram = model.plan_.segments[0].blocks
     n_weights = sum(p.numel() for p in model.module_.parameters())

@@ -83,11 +83,11 @@ def test_flipping_groups_stays_below_the_claim() -> None:
 
 
 def test_a_quarter_of_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = NoiseSource.gaussian
+    honest = NoiseSource.noisy
     monkeypatch.setattr(
         NoiseSource,
-        "gaussian",
-        lambda self, size, std, out=None: honest(self, size, std / 4.0, out),
+        "noisy",
+        lambda self, sums, std, exact=True: honest(self, sums, std / 4.0, exact=exact),
     )
     right = right_guesses()
     assert p_value(right) < 1e-3, right

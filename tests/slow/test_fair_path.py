@@ -40,14 +40,16 @@ pytestmark = [
 ]
 
 
-def divided(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Divide one kind of noise by four: training's is in floats, the tables' in whole numbers."""
-    honest = getattr(NoiseSource, name)
-    if name == "gaussian":
-        changed = lambda self, size, std, out=None: honest(self, size, std / 4.0, out)  # noqa: E731
-    else:
-        changed = lambda self, sums, std: np.rint(honest(self, sums, std) / 4.0)  # noqa: E731
-    monkeypatch.setattr(NoiseSource, name, changed)
+def divided(monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
+    """Divide noise of training or of the tables by four; the tables' is in whole numbers."""
+    on_grid, divisor = NoiseSource.on_grid, 4.0 if "training" in kinds else 1.0
+    monkeypatch.setattr(
+        NoiseSource, "noisy", lambda self, sums, std, exact=True: on_grid(self, sums, std / divisor)
+    )
+    if "tables" in kinds:
+        monkeypatch.setattr(
+            NoiseSource, "on_grid", lambda self, sums, std: np.rint(on_grid(self, sums, std) / 4.0)
+        )
 
 
 # -- the net --------------------------------------------------------------------------
@@ -100,7 +102,7 @@ def test_the_net_stays_below_the_claim(rate, steps) -> None:
 
 @pytest.mark.parametrize(("rate", "steps"), SETTINGS)
 def test_a_quarter_of_trainings_noise_alone_is_caught(monkeypatch, rate, steps) -> None:
-    divided(monkeypatch, "gaussian")
+    divided(monkeypatch, "training")
     result = audit_net(rate, steps)
     assert 1.9 < result.claimed_epsilon <= 2.0
     assert result.p_value < 1e-3, result
@@ -171,7 +173,7 @@ def test_the_table_stays_below_the_claim() -> None:
 
 
 def test_a_quarter_of_the_tables_noise_alone_is_caught(monkeypatch) -> None:
-    divided(monkeypatch, "on_grid")
+    divided(monkeypatch, "tables")
     found, claimed, _ = audit_table(1 - 1e-3)
     assert 1.5 < claimed < 2.0
     assert found > claimed
@@ -240,7 +242,7 @@ def test_the_table_of_several_classes_stays_below_the_claim() -> None:
 
 
 def test_a_quarter_of_the_noise_of_several_classes_is_caught(monkeypatch) -> None:
-    divided(monkeypatch, "on_grid")
+    divided(monkeypatch, "tables")
     found, claimed, _ = audit_changes(1e-3)
     assert found > claimed
 
@@ -342,7 +344,6 @@ def test_who_is_in_which_group_stays_below_the_claim(monkeypatch) -> None:
 
 
 def test_a_quarter_of_the_noise_about_groups_is_caught(monkeypatch) -> None:
-    divided(monkeypatch, "gaussian")
-    divided(monkeypatch, "on_grid")
+    divided(monkeypatch, "training", "tables")
     found, moved, plan = audit_attribute(monkeypatch)
     assert shown_of(found, moved, plan, 1e-3) > epsilon(plan)

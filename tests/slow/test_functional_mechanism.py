@@ -77,16 +77,18 @@ def test_the_published_bound_is_for_replacing_a_record_and_far_from_tight(d):
 @pytest.fixture
 def noise_divided(monkeypatch):
     """Divide all noise by a factor; plans and claims stay."""
-    honest = NoiseSource.gaussian, NoiseSource.laplace
+    honest = NoiseSource.noisy, NoiseSource.laplace_on_grid
 
     def divide(factor):
         monkeypatch.setattr(
             NoiseSource,
-            "gaussian",
-            lambda self, size, std, out=None: honest[0](self, size, std / factor, out),
+            "noisy",
+            lambda self, sums, std, exact=True: honest[0](self, sums, std / factor, exact=exact),
         )
         monkeypatch.setattr(
-            NoiseSource, "laplace", lambda self, size, scale: honest[1](self, size, scale / factor)
+            NoiseSource,
+            "laplace_on_grid",
+            lambda self, sums, scale: honest[1](self, sums, scale / factor),
         )
 
     return divide

@@ -59,11 +59,11 @@ def test_audit_stays_below_the_claim(rate, steps) -> None:
 
 @pytest.mark.parametrize(("rate", "steps"), SETTINGS)
 def test_a_quarter_of_the_noise_is_caught_at_the_same_settings(monkeypatch, rate, steps) -> None:
-    honest = NoiseSource.gaussian
+    honest = NoiseSource.noisy
     monkeypatch.setattr(
         NoiseSource,
-        "gaussian",
-        lambda self, size, std, out=None: honest(self, size, std / 4.0, out),
+        "noisy",
+        lambda self, sums, std, exact=True: honest(self, sums, std / 4.0, exact=exact),
     )
     result = audit(rate, steps)
     assert 1.9 < result.claimed_epsilon <= 2.0

@@ -107,13 +107,13 @@ def votes_alone(monkeypatch):
 @pytest.fixture
 def noise_divided(monkeypatch):
     """Divide the standard deviation of all Gaussian noise; plans and claims stay."""
-    honest = NoiseSource.gaussian
+    honest = NoiseSource.noisy
 
     def divide(factor):
         monkeypatch.setattr(
             NoiseSource,
-            "gaussian",
-            lambda self, size, std, out=None: honest(self, size, std / factor, out),
+            "noisy",
+            lambda self, sums, std, exact=True: honest(self, sums, std / factor, exact=exact),
         )
 
     return divide
