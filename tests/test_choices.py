@@ -49,6 +49,7 @@ LISTED: dict[str, dict[str, str]] = {
     "certificate/render/group_sections.py": {"exact": "_predictions"},
     "certificate/outcomes.py": {"exact": "Outcomes.__post_init__"},
     "certificate/render/plot.py": {"exact": "draw_bounds"},
+    "command_line/table.py": {"exact": "_number_targets"},
     "command_line/filing.py": {"together": "ChargedReport._answer"},
     "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},
     "command_line/planning.py": {

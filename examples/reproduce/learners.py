@@ -89,7 +89,8 @@ TABLES: dict[str, tuple[str, Callable[[], Any]]] = {
             "communities_crime",
             "ViolentCrimesPerPop",
             lambda y: y > y.median(),
-            ("Black", "class", "state", "communityname", "fold"),
+            # The last one has the name of an identifier, which the encoder refuses undeclared.
+            ("Black", "class", "state", "communityname", "fold", "PctHousNoPhone"),
         ),
     ),
     "mortgages": ("Mortgages", datasets.load_mortgage_approvals),

@@ -30,6 +30,11 @@ def estimator_of(
         "progress": False if request.quiet else None,
         "ledger": book,
     }
+    if request.numeric is not None:
+        del shared["classes"]
+        return skfairdp.FairPathRegressor(
+            target_bounds=request.numeric, tolerance=tolerance, **shared
+        )
     first_is_positive = len(people.outcomes) == 2 and people.positive == people.outcomes[0]
     if name == "fairdp":
         # The estimator's threshold is that of the second class.

@@ -224,6 +224,8 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     part("--delta", default=1e-6, help="probability of failure (default 1e-6)")
     favourable = "the favourable outcome; needed where the target has two values"
     add("--positive", metavar="VALUE", help=favourable)
+    number = "the target is a number between these, such as --numeric 0 100; never guessed"
+    add("--numeric", nargs=2, type=float, metavar=("LOW", "HIGH"), help=number)
     unread = "a column that is not looked at, such as a number of the customer; again for more"
     column("--drop", action="append", default=[], help=unread)
     kept = "a feature although its name is that of an identifier; again for more"

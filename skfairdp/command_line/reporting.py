@@ -43,7 +43,8 @@ def report(arguments: argparse.Namespace) -> int:
     rows = _rows(request)
     people = people_of(rows, request, declared)
     persons = people.persons
-    if not request.mechanism_is_named and persons.count * request.epsilon < ENOUGH_FOR_TABLES:
+    usual = not request.mechanism_is_named and request.numeric is None
+    if usual and persons.count * request.epsilon < ENOUGH_FOR_TABLES:
         request = request.by("rates")
     ledger = ledger_of(request, rows)
     noise = NoiseSource()

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.parsing import MECHANISMS
+from skfairdp.numbers import INTERVAL
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Request:
     ratio: float | None
     delta: float
     positive: str | None
+    numeric: tuple[float, float] | None  # public bounds of a target that is a number
     person_ids: str | None
     check_ids: bool
     header: bool
@@ -78,6 +80,8 @@ class Request:
     def __post_init__(self) -> None:
         if len(self.notion) > 1 and self.mechanism == "fair-path":
             raise CommandError("--mechanism fair-path takes one --notion; for several take rates.")
+        if self.numeric is not None:
+            self._check_numeric()
         if self.threshold is not None and self.mechanism != "fairdp":
             raise CommandError(
                 f"--threshold has no meaning for --mechanism {self.mechanism}; take fairdp."
@@ -103,6 +107,25 @@ class Request:
             raise CommandError("--ratio compares selection rates: leave --notion out.")
         if self.about is not None and self.registry is None:
             raise CommandError("--about is for the entry of a registry; name it by --registry.")
+
+    def _check_numeric(self) -> None:
+        """Refuse options that are about outcomes and not about numbers."""
+        if not INTERVAL.accepts(self.numeric):
+            raise CommandError(f"--numeric needs {INTERVAL.describe()}, given as --numeric 0 100.")
+        of_outcomes = {
+            "--positive": self.positive,
+            "--ratio": self.ratio,
+            "--base-rate": self.base_rate,
+            "--mechanism": self.mechanism if self.mechanism_is_named else None,
+        }
+        named = [option for option, value in of_outcomes.items() if value is not None]
+        if self.notion != ("demographic_parity",):
+            named.append("--notion")
+        if named:
+            raise CommandError(
+                f"--numeric contradicts {' and '.join(named)}: predictions are numbers, and their "
+                "distributions are compared between groups. Leave out one or the other."
+            )
 
     def by(self, mechanism: str) -> Self:
         """Return the request with another mechanism."""

@@ -81,11 +81,16 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
         if pd.api.types.is_float_dtype(column) and (column == column.round()).all():
             rows[name] = column.astype(np.int64)
     (y, outcomes, favourable), groups, (X, kept_schema) = all_of(
-        partial(_outcome, rows[target], request.positive),
+        partial(_number_targets, rows[target])
+        if request.numeric is not None
+        else partial(_outcome, rows[target], request.positive),
         partial(checked_groups, rows, sensitive, whose),
         partial(_what_is_learned_from, rows, without, schema, request),
     )
-    if len(outcomes) > 2:
+    if request.numeric is not None:
+        low, high = request.numeric
+        coding = f"The target is the number {target}, declared to be between {low:g} and {high:g}"
+    elif len(outcomes) > 2:
         _refuse_options_of_two(request)
         listed = ", ".join(map(str, outcomes))
         named = "" if favourable is None else f"; the favourable one is {favourable}"
@@ -208,6 +213,19 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
         )
     places = pd.Categorical(column, categories=list(outcomes)).codes
     return np.array(outcomes)[places], outcomes, chosen[0] if chosen else None
+
+
+def _number_targets(column: pd.Series) -> tuple[np.ndarray, tuple[Any, ...], Any]:
+    """Targets that are numbers; there are no outcomes, and none is favourable."""
+    found = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    if not np.isfinite(found).all():
+        raise CommandError(
+            f"The target {column.name!r} is missing, or no number, in some rows. Leave blank ones "
+            "out by --skip-blank; without --numeric the target may be a text."
+        )
+    if len(found) and float(found.min()) == float(found.max()):
+        raise CommandError(f"The target {column.name!r} has one value in all rows.")
+    return found, (), None
 
 
 def _features(rows: pd.DataFrame, schema: Schema, learned: Sequence[str]) -> pd.DataFrame:

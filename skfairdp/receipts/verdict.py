@@ -54,19 +54,21 @@ def verdict_on(plan: Plan, *, n_features: int | None = None, crowd: float | None
     if not ratios:
         return Verdict("useful", 0.0, "", "No release with noise depends on the number of records.")
     (release, cell), ratio = max(ratios.items(), key=lambda item: item[1])
+    enough = _enough(plan, ratio)
     whom = "all records" if cell is None else f"all records of group {cell!r}"
     least = significant_up(ratio, 2)
     if ratio >= TOO_SMALL:
         text = (
             f"Too few records for a useful model: even if {whom} agreed in every step, the noise "
             f"on {release!r} would be {significant_down(ratio, 2)} times as long as their sum. "
-            "Use more rows, a larger epsilon, larger batches, or fewer features or groups."
+            f"Use more rows{enough}, a larger epsilon, larger batches, or fewer features or groups."
         )
         return Verdict("too small", ratio, release, text)
     if ratio >= DOUBTFUL:
         text = (
             f"Doubtful: the noise on {release!r} is {least} of the longest sum that {whom} could "
-            "make by all agreeing, and records rarely agree on a tenth of it. Expect a weak model."
+            "make by all agreeing, and records rarely agree on a tenth of it. Expect a weak model, "
+            f"or use more rows{enough}."
         )
         return Verdict("doubtful", ratio, release, text)
     text = (
@@ -74,6 +76,20 @@ def verdict_on(plan: Plan, *, n_features: int | None = None, crowd: float | None
         f"sum that {whom} could make."
     )
     return Verdict("useful", ratio, release, text)
+
+
+def _enough(plan: Plan, ratio: float) -> str:
+    """Name the number of records from which on the rule would be kept, where it is known.
+
+    At the same budget and sampling rates, the noise stays and signals grow with the records.
+    """
+    totals = (
+        sum(size / rate for size, rate in zip(s.expected_sizes, s.rates, strict=True))
+        for s in plan.segments
+    )
+    n = max(totals, default=0.0) * ratio / DOUBTFUL
+    # Two digits: it is a rule of thumb.
+    return f" ({significant_up(n, 2)} records would be enough by this rule)" if 0 < n < 1e12 else ""
 
 
 def noise_ratios(
