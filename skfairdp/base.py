@@ -213,7 +213,8 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         named = None if facts.groups is None else facts.groups.labels
         if self._needs_groups is not None and named is not None and len(named) < 2:
             raise ValueError(
-                f"'groups' must name at least two groups for {type(self).__name__}; got {named!r}."
+                f"'groups' must name at least two groups for {type(self).__name__}; got "
+                f"{len(named)}."
             )
         return facts
 

@@ -85,6 +85,6 @@ def fit_codes(
     negative, positive = path.decided_.sum(axis=(0, 2))
     most = k - 1 if positive > negative else 0
     kept = path.receipt_.stated
-    quote = kept if private else replace(kept, privacy=void, plan=None, charge=void)
+    quote = kept if private else replace(kept, privacy=void, plan=None, charge=void, sizes=None)
     randomizer = ResponseRandomizer(float(encoder.epsilon), 1, k, encoder.majority_share, most)
     return randomizer, replace(quote, estimator=type(encoder).__name__)

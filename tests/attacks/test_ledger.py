@@ -98,7 +98,7 @@ def test_without_the_comparison_of_sizes_a_cut_goes_unseen(tmp_path, monkeypatch
 def test_an_empty_or_short_file_is_no_new_ledger(tmp_path, size) -> None:
     ledger = filled(tmp_path)
     os.truncate(ledger.path, size)
-    message = "empty or cut short .*only if nothing was ever charged"
+    message = "empty or cut short .*only if nothing was charged"
     message = message if size < 512 else "not a readable privacy ledger"
     for action in (lambda: len(ledger), lambda: spend(ledger, stated()), lambda: ledger.head):
         with pytest.raises(LedgerError, match=message) as caught:

@@ -115,7 +115,7 @@ def change(option: str, value: str) -> list[str]:
         (change("--target", "pensions"), "Is 'pension' meant?"),
         (change("--sensitive", "Sex"), "Is 'sex' meant?"),
         (change("--sensitive", "gender"), "spelt like this?\n"),
-        (change("--target", "age"), "has to be cut in two first"),
+        (change("--target", "age"), "has to be cut into a few first"),
         (change("--positive", "join"), "'join' is not a value of the target 'pension'"),
         (change("--sensitive", "family"), "'family' is missing in some rows"),
         (change("--drop", "branch"), "--drop client_no"),
