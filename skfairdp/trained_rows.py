@@ -14,10 +14,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 
 from skfairdp.datasets.stored_rows import StoredRows
-from skfairdp.labels import count_rows
+from skfairdp.labels import count_rows, take_rows
 
 _KEY = secrets.token_bytes(32)
 # Places that are compared, evenly from the first row to the last.
@@ -52,7 +51,7 @@ def _some(X: Any, n_rows: int) -> Any:
     if not hasattr(X, "__getitem__"):
         X = np.asarray(X)
     places = np.unique(np.linspace(0, n_rows - 1, _PLACES).astype(np.int64))
-    return _safe_indexing(X.tocsr() if hasattr(X, "tocsr") else X, places)
+    return take_rows(X, places)
 
 
 def _digest(rows: Any) -> bytes:

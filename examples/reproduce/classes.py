@@ -132,13 +132,13 @@ def main() -> None:
 
 
 def table(rows: pd.DataFrame) -> str:
-    """Means over the seeds; and fits whose gap among the training rows is within the tolerance."""
-    rows = rows.assign(within=rows["gap of training"] <= rows["tolerance"])
+    """Means over the seeds; and fits whose gap among the training rows is what they state."""
+    stated = rows["gap of training"] <= rows[["tolerance", "kept_tolerance"]].max(axis=1)
+    rows = rows.assign(stated=stated)
     by = rows.groupby(["set", "notion", "method", "tolerance"])
-    columns = ["accuracy", "gap", "gap of training", "kept_tolerance"]
-    found = by[columns].mean().round(4)
-    found["within"] = by["within"].sum().astype(str) + " of " + by["within"].count().astype(str)
-    return found.reset_index().to_markdown(index=False)
+    found = by[["accuracy", "gap", "gap of training", "kept_tolerance"]].mean().round(4)
+    found["stated"] = by["stated"].sum().astype(str) + " of " + by["stated"].count().astype(str)
+    return found.reset_index().astype(object).fillna("").to_markdown(index=False)
 
 
 if __name__ == "__main__":

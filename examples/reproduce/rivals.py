@@ -95,9 +95,17 @@ def main() -> None:
     keep(options.out / "rivals.csv", KEYS, jobs, run)
     if options.docs is not None:
         found = pd.read_csv(options.out / "rivals.csv")
-        for (name, notion), rows in found.groupby(["set", "notion"], sort=False):
+        found = found[found["method"].isin(options.methods)]
+        for (name, notion), every in found.groupby(["set", "notion"], sort=False):
+            rows = paired(every)
             print(f"\n{name}, {notion}: {rows['seed'].nunique()} seeds\n\n{equal_gaps(rows)}")
             draw(rows, options.docs / f"rivals_{name}_{notion}.png")
+
+
+def paired(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the seeds that all methods have."""
+    of_methods = [set(own["seed"]) for _, own in rows.groupby("method")]
+    return rows[rows["seed"].isin(set.intersection(*of_methods))]
 
 
 def points(rows: pd.DataFrame) -> pd.DataFrame:
@@ -107,15 +115,15 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def equal_gaps(rows: pd.DataFrame) -> str:
-    """Best mean accuracy of each method at mean gaps up to some; blank where it has none."""
+    """Mean accuracy at some gaps, between the mean points of each method; blank outside of them."""
     found = points(rows)
-    limits = [0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1]
+    gaps = [0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08]
     columns = {}
-    for method in METHODS:
-        own = found[found["method"] == method]
-        best = [own.loc[own["gap"] <= limit, "accuracy"].max() for limit in limits]
-        columns[method] = ["" if np.isnan(each) else f"{each:.4f}" for each in best]
-    return pd.DataFrame({"gap at most": limits, **columns}).to_markdown(index=False)
+    for method in found["method"].unique():
+        own = found[found["method"] == method].sort_values("gap")
+        at = np.interp(gaps, own["gap"], own["accuracy"], left=np.nan, right=np.nan)
+        columns[method] = ["" if np.isnan(each) else f"{each:.4f}" for each in at]
+    return pd.DataFrame({"gap": gaps, **columns}).to_markdown(index=False)
 
 
 def draw(rows: pd.DataFrame, file: Path) -> None:
@@ -124,7 +132,7 @@ def draw(rows: pd.DataFrame, file: Path) -> None:
 
     figure, ax = plt.subplots(figsize=(6.0, 4.0), layout="constrained")
     found = points(rows)
-    for method in METHODS:
+    for method in found["method"].unique():
         own = found[found["method"] == method].sort_values("gap")
         ax.plot(own["gap"], own["accuracy"], "o-", markersize=3, label=method)
     ax.set(xlabel="gap, test rows", ylabel="accuracy, test rows")

@@ -25,6 +25,7 @@ from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.engine import sampling
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.sampling import Batch
+from skfairdp.receipts.charge import Charge
 from tests.inprocessing.rows import two_groups
 
 X, Y, GROUPS = two_groups(900)
@@ -337,19 +338,19 @@ def test_a_row_with_a_nan_that_no_statistic_shows_is_as_if_not_drawn(in_memory, 
     assert (found[0] != weights(in_memory)).any()
 
 
-def test_a_file_that_changes_under_the_fit_ends_it_and_the_charge_stays(tmp_path):
+def test_a_file_that_changes_under_the_fit_ends_it_and_the_charge_stays(tmp_path, monkeypatch):
     rows = mapped(tmp_path)
     ledger = PrivacyLedger(tmp_path / "ledger.json")
     model = DPSGDClassifier(ledger=ledger, **PLANNED)
-    charge = model._charge
+    charged = Charge.__call__
 
-    def then_write(stated):
-        charge(stated)
+    def then_write(charge, stated):
+        charged(charge, stated)
         written = np.memmap(tmp_path / "rows.bin", dtype=X.dtype, mode="r+", shape=X.shape)
         written[:] = 0.0
         written.flush()
 
-    model._charge = then_write
+    monkeypatch.setattr(Charge, "__call__", then_write)
     with pytest.raises(ValueError, match="was changed while it was read"):
         model.fit(rows, Y)
     assert not hasattr(model, "module_")

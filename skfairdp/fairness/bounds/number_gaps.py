@@ -170,7 +170,7 @@ def distribution_gap_upper_bound(
     >>> from skfairdp.fairness.bounds.number_gaps import NumberCells, distribution_gap_upper_bound
     >>> cells = NumberCells.of(np.tile(np.arange(1000.0), 2), np.repeat([0, 1], 1000), n_groups=2)
     >>> round(distribution_gap_upper_bound(cells), 3)
-    0.044
+    0.045
     """
     sizes, alpha, found = cells.sizes.tolist(), 1.0 - confidence_level, 0.0
     if len(sizes) < 2 or not all(sizes):
