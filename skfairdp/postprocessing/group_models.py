@@ -160,6 +160,15 @@ def fit_parts(
             yield inner.fit(rows, targets)
 
 
+def also_assumed(stated: PrivacyGuarantee | None, models: Sequence[Any]) -> PrivacyGuarantee | None:
+    """Add what the fitted models assume beyond their quotes, such as how products are computed."""
+    if stated is None or stated.is_void:
+        return stated
+    found = dict.fromkeys(text for model in models for text in model.privacy_.assumptions)
+    new = [text for text in found if text not in (*stated.assumptions, *CLOSED_SETS)]
+    return replace(stated, assumptions=(*stated.assumptions, *new))
+
+
 def parallel_statement(
     estimator: Any,
     stated: Sequence[PrivacyGuarantee | None],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from skfairdp.fairness.kinds import KINDS, WEIGHT_LENGTH
 from skfairdp.fairness.scopes import ANY_POPULATION
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.postprocessing.group_models import (
+    also_assumed,
     fit_parts,
     group_parts,
     parallel_quote,
@@ -250,7 +251,7 @@ class SmoothedClassifier(PrivateClassifier):
         self.own_models_ = own
         self.model_ = own[0].moved(np.mean([model.vector for model in own], axis=0))
         self.estimators_ = models
-        return Receipt(quote, groups.labels)
+        return Receipt(replace(quote, privacy=also_assumed(quote.privacy, models)), groups.labels)
 
     @property  # type: ignore[misc]
     def ledger(self) -> Any:  # type: ignore[override]

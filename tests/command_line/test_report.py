@@ -668,6 +668,9 @@ def test_a_draft_tells_names_and_types_alone(folder, capsys) -> None:
     assert drafted["income"] == {"bounds": [None, None]}
     assert drafted["purpose"] == {"categories": []}
     (folder / "schema.json").write_text(json.dumps({"columns": drafted}))
+    # As it was drafted it declares nothing; half filled in it is refused.
+    drafted["income"] = {"bounds": [0, None]}
+    (folder / "schema.json").write_text(json.dumps({"columns": drafted}))
     assert "'bounds' of the column 'income'" in refused(capsys, report())
 
 

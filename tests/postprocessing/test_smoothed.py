@@ -32,6 +32,7 @@ from skfairdp import (
     certify,
     default_net,
 )
+from skfairdp.assumptions import CLOSED_SETS
 from skfairdp.exceptions import BudgetExceededError
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound, own_models_bound, smoothing_distance
 from skfairdp.postprocessing.smooth_models import NetScore
@@ -79,7 +80,16 @@ def test_what_a_model_of_a_group_is_charged_for_is_what_it_promises():
     for estimator in (FM, SGD):
         inner = clone(estimator).set_params(classes=[0, 1], dataset_size=300)
         quoted = inner.quote(n_rows=300, n_features=X.shape[1])
-        assert quoted.privacy == inner.fit(X[:300], Y[:300]).privacy_
+        stated = inner.fit(X[:300], Y[:300]).privacy_
+        # How this processor multiplies is known at fit.
+        assert set(quoted.privacy.assumptions) <= set(stated.assumptions)
+        assert quoted.privacy == replace(stated, assumptions=quoted.privacy.assumptions)
+
+
+def test_models_of_groups_state_what_each_of_them_assumes():
+    model = fitted(SGD, training="per_group")
+    assumed = {text for each in model.estimators_ for text in each.privacy_.assumptions}
+    assert assumed - CLOSED_SETS <= set(model.privacy_.assumptions)
 
 
 class Around(LogisticRegression):
