@@ -31,7 +31,8 @@ PUBLISHED = {"Law School": (0.350, 0.091, 0.0106), "Communities": (0.458, 0.068,
 # The page of the tables, up to each of them.
 HEAD = """# Numbers that are alike between groups: all tables
 
-What they show, and how it was measured: [Numbers that are alike between groups](../fair_numbers.md).
+What they show, and how it was measured:
+[Numbers that are alike between groups](../fair_numbers.md).
 
 ## Labels as scores
 
