@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +23,7 @@ _PART = 1 << 20
 
 def count_rows(X: Any) -> int:
     """Number of rows of anything that has some."""
-    if isinstance(X, list | tuple):
+    if isinstance(X, Sequence) and not isinstance(X, str | bytes | memoryview):
         return len(X)
     shape = getattr(X, "shape", ())
     if not shape and hasattr(X, "__array__"):
@@ -34,11 +34,15 @@ def count_rows(X: Any) -> int:
 
 
 def take_rows(X: Any, positions: NDArray[np.int64]) -> Any:
-    """Take the rows at some positions, as an object of the same type."""
+    """Take the rows at some positions, as an object of the same type or as an array."""
     if hasattr(X, "iloc"):
         return X.iloc[positions]
     if issparse(X):
         return X.tocsr()[positions]
+    if hasattr(X, "to_pylist"):  # Arrow
+        return X.take(positions)
+    if isinstance(X, memoryview) or not hasattr(X, "__getitem__"):
+        X = np.asarray(X)
     if hasattr(X, "shape"):
         return X[positions]
     return [X[position] for position in positions]

@@ -48,8 +48,6 @@ def trained_on(model: Any, X: Any, transform: Callable[[Any], Any]) -> bool:
 
 
 def _some(X: Any, n_rows: int) -> Any:
-    if not hasattr(X, "__getitem__"):
-        X = np.asarray(X)
     places = np.unique(np.linspace(0, n_rows - 1, _PLACES).astype(np.int64))
     return take_rows(X, places)
 

@@ -106,7 +106,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "inprocessing/run.py": {"counted": "joined"},
     "labels.py": {
         "counted": "count_rows recoded",
-        "typed": "encode_labels",
+        "typed": "encode_labels take_rows",
         "objects": "factorized",
     },
     "monitoring/waiting.py": {"exact": "binary"},

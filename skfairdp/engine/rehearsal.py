@@ -61,6 +61,7 @@ def rehearse(
             of_steps = {size: own | needed for size, own in of_steps.items()}
     numbers = sum(p.numel() for p in module.parameters() if p.requires_grad)
     probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
+    clipper.try_products_of_torch()
     serving = clipper.serving(rows)  # in training, where a layer may draw that does not draw here
     with _as_at_prediction(module), OwnDraws(np.random.default_rng(0)) as watch:
         # One row first: whether the module can be taken at all, and whether only one by one.

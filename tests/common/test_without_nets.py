@@ -52,7 +52,7 @@ def fit(model: Any, n: int = 300) -> Any:
     return model.fit(X, y, sensitive_features=groups)
 
 
-FM_CHECKS = FunctionalMechanismClassifier((-20.0, 20.0), epsilon=50.0, max_row_norm=20.0)
+FM_CHECKS = FunctionalMechanismClassifier((-20.0, 20.0), epsilon=20.0, max_row_norm=20.0)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ class Clipper:
     margin: float
     # Products that are added to an inner product of gradients, where norms of means come from these
     product_terms: int
-    products: Products = AS_TORCH  # Of rows and weights
+    # Of rows and weights. Those of torch have to be seen to keep rows apart first, in a rehearsal.
+    products: Products = EXACT
     one_by_one: bool = False  # Whether records go through the module in batches of one
     _size: int  # Number of trained weights
     _rows_of_block: Callable[[int], int]
@@ -122,6 +123,10 @@ class Clipper:
     def arithmetic(self) -> str:
         """What keeps the arithmetic of a record its own, for a certificate."""
         return ALONE if self.one_by_one else self.products.assumed
+
+    def try_products_of_torch(self) -> None:
+        """Compute in the fastest way, for a trial; only a rehearsal may leave it at that."""
+        self.products = AS_TORCH
 
     def retreat(self) -> None:
         """Compute in a slower way, in which a row's place plays less of a part.

@@ -41,6 +41,11 @@ class _FastClipper(Clipper):
     def draws_nothing(self, X: torch.Tensor) -> bool:
         return self.path == "fused" and self.serving(X) is self._fast
 
+    def try_products_of_torch(self) -> None:
+        super().try_products_of_torch()
+        self._fast.try_products_of_torch()
+        self._functional.try_products_of_torch()
+
     def retreat(self) -> None:
         super().retreat()
         self._fast.retreat()
