@@ -41,5 +41,5 @@ if __name__ == "__main__":
             for rank, worker in enumerate(workers)
         ]
         model, same = client.gather(fits)
-    print(model.privacy_.assumptions[-1])
+    print(*model.privacy_.assumptions, sep="\n")
     print("one model:", model.receipt_.digests["module_"] == same.receipt_.digests["module_"])

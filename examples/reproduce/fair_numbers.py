@@ -1,10 +1,10 @@
 """Distances between groups' predictions at their squared error, on Law School and Communities.
 
 Reads law_school_races.csv.gz and communities_crime.csv.gz from the folder that SKFAIRDP_DATA names.
-Run from the root: ``python -m examples.reproduce.fair_numbers`` prints both tables, and with
-``--picture FILE`` draws them. The first table is of labels as scores, so that ε pays for the table
-of scores alone, with discrete Laplace noise; in the second one ε pays for a fit of
-`FairPathRegressor`.
+Run from the root: ``python -m examples.reproduce.fair_numbers`` prints
+``docs/results/tables/fair_numbers.md``, and ``--picture FILE`` draws its first table. That one is
+of labels as scores, so that ε pays for the table of scores alone, with discrete Laplace noise. In
+the second one ε pays for a fit of `FairPathRegressor`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,27 @@ AIMS = (0.0, 0.01, 0.012, 0.02, 0.04, 0.08)
 TOLERANCES = (0.99, 0.3, 0.2, 0.1)
 # Published by Xian, Li, Kamath and Zhao (2024) at ε = 1: distance and squared error.
 PUBLISHED = {"Law School": (0.350, 0.091, 0.0106), "Communities": (0.458, 0.068, 0.0181)}
+# The page of the tables, up to each of them.
+HEAD = """# Numbers that are alike between groups: all tables
+
+What they show, and how it was measured:
+[Numbers that are alike between groups](../fair_numbers.md).
+
+## Labels as scores
+
+Mean ± standard deviation of 50 splits, test rows. The last two columns are of answers rounded to
+the grid.
+
+| set | ε | aim | distance | squared error | distance, rounded | squared error |
+|---|---|---|---|---|---|---|"""
+OF_FITS = """
+## Fits
+
+Mean ± standard deviation of five splits, test rows.
+
+| set | ε | group at prediction | tolerance | distance | squared error | kept |
+|---|---|---|---|---|---|---|"""
+AT_PREDICTION = {"raw": "known", "none": "blind"}
 _RACES = ("asian", "black", "hisp", "white")
 _LAW = {
     "lsat": (10, 50), "fam_inc": (1, 5), "tier": (1, 6), "male": (0, 1), "fulltime": (1, 2),
@@ -138,6 +159,11 @@ def shown(figures: np.ndarray) -> str:
     return f"{figures.mean():.4f} ± {figures.std():.4f}"
 
 
+def level(epsilon: float) -> str:
+    """Epsilon as the tables name it."""
+    return f"{epsilon:g}" if np.isfinite(epsilon) else "∞"
+
+
 def draw(found: dict[str, Any], path: str) -> None:
     """Draw squared error against distance."""
     from matplotlib import pyplot as plt
@@ -154,37 +180,36 @@ def draw(found: dict[str, Any], path: str) -> None:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the page of both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--picture", metavar="FILE")
     parser.add_argument("--without-fits", action="store_true", help="the first table alone")
     asked = parser.parse_args()
     curves: dict[str, Any] = {}
-    print("| labels as scores | ε | aim | distance | squared error | distance, rounded | error |")
-    print("|---|---|---|---|---|---|---|")
+    print(HEAD)
     for name, (_, y, groups, *_) in tables().items():
         before = [distance(y[test], groups[test]) for _, test in (split(len(y), s) for s in SPLITS)]
         print(f"| {name} | | before | {shown(np.array(before))} | 0 | | |")
         curves[name] = {}
         for epsilon in (1.0, np.inf):
             found = labels_as_scores(name, epsilon)
-            curves[name][f"ε = {epsilon:g}"] = found.mean(axis=0)[:, 2:]
+            curves[name][f"ε = {level(epsilon)}"] = found.mean(axis=0)[:, 2:]
             for place, aim in enumerate(AIMS):
                 figures = " | ".join(map(shown, found[:, place].T))
-                print(f"| {name} | {epsilon:g} | {aim:g} | {figures} |")
+                print(f"| {name} | {level(epsilon)} | {aim:g} | {figures} |")
     if asked.picture:
         draw(curves, asked.picture)
     if asked.without_fits:
         return
-    print("\n| fit | ε | group at prediction | tolerance | distance | squared error | kept |")
-    print("|---|---|---|---|---|---|---|")
+    print(OF_FITS)
     for name in PUBLISHED:
         for epsilon in (1.0, 4.0, np.inf):
-            for where in ("raw", "none"):
+            for where, known in AT_PREDICTION.items():
                 found = fits(name, epsilon, where)
                 for place, tolerance in enumerate(TOLERANCES):
-                    figures = " | ".join(map(shown, found[:, place].T))
-                    print(f"| {name} | {epsilon:g} | {where} | {tolerance:g} | {figures} |")
+                    *moved, kept = found[:, place].T
+                    figures = " | ".join((*map(shown, moved), f"{kept.mean():.4f}"))
+                    print(f"| {name} | {level(epsilon)} | {known} | {tolerance:g} | {figures} |")
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ class NoiseSource:
         -------
         ndarray of float64
             A function of whole numbers: the rounded sum and independent draws of
-            :class:`skfairdp.privacy.mechanisms.integer_gaussian.RoundedGaussian`. Which numbers
+            ``skfairdp.privacy.mechanisms.integer_gaussian.RoundedGaussian``. Which numbers
             can come out does not depend on the sum.
 
         Raises

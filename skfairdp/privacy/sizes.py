@@ -108,7 +108,7 @@ class Sizes:
             if stated != wanted:
                 raise PlanError(
                     f"The plan states {name}={stated!r}, but was asked for with {wanted!r}: write "
-                    "it with sizes.plan(), which knows."
+                    "it with sizes.plan(..., delta=self.delta, exact_noise=self.exact_noise)."
                 )
 
 

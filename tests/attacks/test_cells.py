@@ -40,7 +40,7 @@ NUMBERS: dict[str, tuple[Callable[[list[list[Any]]], Any], list[Any]]] = {
         lambda rows: pa.table(
             {n: c.dictionary_encode() for n, c in zip("abcd", arrow_columns(rows), strict=True)}
         ),
-        [None, 0.5, LARGE],
+        [None, 0.5, float(LARGE)],  # arrow refuses a whole number that no float is
     ),
     "polars": (lambda rows: polars_frame(rows), [None, 0.5]),
 }

@@ -50,7 +50,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
 
 def there() -> set[str]:
     names = {path.name for path in Path().iterdir()}
-    return names - {"data.csv", "schema.json", "l.db"}
+    return names - {"data.csv", "schema.json", "l.db", "l.db.key"}
 
 
 def test_a_page_that_fails_costs_neither_model_nor_certificate(capsys, monkeypatch) -> None:

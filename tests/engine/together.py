@@ -44,6 +44,7 @@ TABLES = {
     "FairDPClassifier": {"stop_tolerance": 0.5, "check_every": 1},
     "DPFermiClassifier": {"notion": "equalized_odds"},
     "FairPathClassifier": {"tolerance": 0.9},
+    "FairPathRegressor": {"tolerance": 0.9, "target_bounds": (0, 1)},
 }
 
 
@@ -79,6 +80,9 @@ def same_as_alone(*names):
             tables = [(one.decided_, one.changed_, one.improved_) for one in (together, alone)]
             moved = [np.abs(a - b).max() for a, b in zip(*tables, strict=True)]
             apart += float(max(moved) > 1)  # a row at the edge may fall to the other side
+        if hasattr(alone, "scored_"):
+            tables = [np.stack([one.scored_, *one.moved_]) for one in (together, alone)]
+            apart += float(np.abs(tables[0] - tables[1]).max() > 1)
         found[name] = [apart, together.plan_ == alone.plan_]
     return found
 
@@ -232,6 +236,7 @@ TASKS = {
         "ImportanceSamplingDPSGDClassifier",
         "DPFermiClassifier",
         "FairPathClassifier",
+        "FairPathRegressor",
     ),
     "kill": death,
     "fail": death,

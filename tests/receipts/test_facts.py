@@ -78,7 +78,7 @@ def test_persons_are_counted_and_protected() -> None:
     price = DPSGDClassifier().quote(n_persons=500)
     assert price.privacy is not None
     assert price.privacy.protects == "person"
-    with pytest.raises(ValueError, match="no promise about a person"):
+    with pytest.raises(ValueError, match="not about a person with several rows"):
         FunctionalPersons().quote(n_persons=500, groups={"a": 250, "b": 250})
 
 
