@@ -125,3 +125,33 @@ class Envelopes:
         saved = self.costs[rows, other] - self.costs[rows, one]
         better = gained - multipliers * saved
         return (other >= 0) & ((better > 0.0) | ((better == 0.0) & (other < one)))
+
+
+def costs_of(direction: Floats) -> Floats:
+    """Costs of all answers, (n_groups, n_labels, n_answers); of two classes the first is free.
+
+    `direction`: of this shape; of two classes (n_groups, 2), costs of the second.
+    """
+    if direction.ndim == 3:
+        return direction
+    return np.stack([np.zeros_like(direction), direction], axis=-1)
+
+
+def lines(direction: Floats, chances: Floats) -> tuple[Floats, Floats]:
+    """Gains and costs (n, n_answers) of rows, added up as `Scores` in scores.py does.
+
+    `direction`: see `costs_of`. `chances` (n, n_gains + n_groups * n_labels): as `Chances` returns
+    them.
+    """
+    by_answer = costs_of(direction)
+    n_joint = by_answer[..., 0].size
+    joint = chances[:, chances.shape[1] - n_joint :].T
+    gains = chances[:, : chances.shape[1] - n_joint]
+    if gains.shape[1] == 1:
+        gains = np.column_stack([np.zeros(len(gains)), gains])
+    costs = np.zeros(gains.shape)
+    for answer in range(gains.shape[1]):
+        for cost, chance in zip(by_answer[..., answer].ravel(), joint, strict=True):
+            if cost != 0.0:
+                costs[:, answer] += cost * chance
+    return gains, costs

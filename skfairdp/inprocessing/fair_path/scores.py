@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from skfairdp.engine.objectives import Objective
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
+from skfairdp.inprocessing.fair_path.envelope import costs_of
 from skfairdp.inprocessing.rates.constraints import Floats
 
 
@@ -141,36 +141,6 @@ def _softmax(columns: list[Tensor]) -> list[Tensor]:
     powers = [torch.exp(column - largest) for column in columns]
     total = sum(powers[1:], powers[0])
     return [power / total for power in powers]
-
-
-def costs_of(direction: Floats) -> Floats:
-    """Costs of all answers, (n_groups, n_labels, n_answers); of two classes the first is free.
-
-    `direction`: of this shape; of two classes (n_groups, 2), costs of the second.
-    """
-    if direction.ndim == 3:
-        return direction
-    return np.stack([np.zeros_like(direction), direction], axis=-1)
-
-
-def lines(direction: Floats, chances: Floats) -> tuple[Floats, Floats]:
-    """Gains and costs (n, n_answers) of rows, added up as `Scores` does.
-
-    `direction`: see `costs_of`. `chances` (n, n_gains + n_groups * n_labels): as `Chances` returns
-    them.
-    """
-    by_answer = costs_of(direction)
-    n_joint = by_answer[..., 0].size
-    joint = chances[:, chances.shape[1] - n_joint :].T
-    gains = chances[:, : chances.shape[1] - n_joint]
-    if gains.shape[1] == 1:
-        gains = np.column_stack([np.zeros(len(gains)), gains])
-    costs = np.zeros(gains.shape)
-    for answer in range(gains.shape[1]):
-        for cost, chance in zip(by_answer[..., answer].ravel(), joint, strict=True):
-            if cost != 0.0:
-                costs[:, answer] += cost * chance
-    return gains, costs
 
 
 class Scores(nn.Module):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
-from skfairdp.inprocessing.fair_path.envelope import Changes, Codes, Envelopes
+from skfairdp.inprocessing.fair_path.envelope import Changes, Codes, Envelopes, lines
 from skfairdp.inprocessing.fair_path.path import (
     AROUND_ONE,
     COARSE,
@@ -20,7 +20,6 @@ from skfairdp.inprocessing.fair_path.path import (
     around,
     start_of,
 )
-from skfairdp.inprocessing.fair_path.scores import lines
 from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
 from skfairdp.inprocessing.rates.training import Lagrangian, ScaledAscent
 from skfairdp.privacy.mechanisms.prefix_sums import prefix_norm
