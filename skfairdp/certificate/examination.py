@@ -6,6 +6,8 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.facts import PUBLIC, Fact, known_facts
 from skfairdp.certificate.group_rates import LEVEL
@@ -104,9 +106,14 @@ def _of_outcomes(certificate: Claims) -> Iterator[Finding]:
     for claim in certificate.fairness:
         if (claim.notion, claim.scope) != ("demographic_parity", DEPLOYED):
             continue
-        own = {group: sum(row[1] for row in rows) for group, rows in _by_group(counted)}
-        stated = {count.group: count.successes for count in claim.counts}
-        if stated.keys() != own.keys() or any(abs(own[k] - stated[k]) > 1e-6 for k in own):
+        own = {
+            group: (sum(row[1] for row in rows), sum(map(sum, rows)))
+            for group, rows in _by_group(counted)
+        }
+        stated = {count.group: (count.successes, count.trials) for count in claim.counts}
+        if stated.keys() != own.keys() or not all(
+            np.allclose(own[group], stated[group], rtol=0.0, atol=1e-6) for group in own
+        ):
             yield WRONG, "outcomes by group are not those of the counts of demographic_parity"
             return
     rows = counted.total(label_known=True)
