@@ -46,7 +46,8 @@ def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
     assert facts["model_digest"] == certificate.model_digest
     assert facts["certificate"] == certificate.to_json()
     assert facts["privacy"] == certificate.sentence
-    with np.errstate(over="ignore", invalid="ignore"):  # the evaluator's sigmoid looks at both of its branches
+    # The evaluator's sigmoid computes both of its branches.
+    with np.errstate(over="ignore", invalid="ignore"):
         places, found = ReferenceEvaluator(file).run(None, {"X": unreadable(X)})
     assert (places == len(model.classes_)).all()
     assert np.isnan(found).all()
