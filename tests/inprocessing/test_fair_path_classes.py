@@ -19,9 +19,9 @@ from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
-from skfairdp.inprocessing.fair_path.envelope import Envelopes
+from skfairdp.inprocessing.fair_path.envelope import Envelopes, lines
 from skfairdp.inprocessing.fair_path.path import AROUND_ONE, MULTIPLIERS, around
-from skfairdp.inprocessing.fair_path.scores import ScoresObjective, lines
+from skfairdp.inprocessing.fair_path.scores import ScoresObjective
 from skfairdp.inprocessing.fair_path.tables import planned
 from skfairdp.interchange import load_skops, save_onnx, save_skops
 from skfairdp.model_selection import fit_within, specify
