@@ -18,6 +18,7 @@ import pytest
 
 from tests.entropy import repeated
 from tests.processes import fork_for_joblib, in_one_worker
+from tests.rehearsals import remembered
 
 # Two pytest workers with two torch threads each run many times slower than with one. Said before
 # torch is imported, which the process that hands out tests to workers never does.
@@ -172,4 +173,20 @@ def rows_seen_before(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if not getattr(request.module, "CHECKS_TRAINING_ROWS", False):
             patch.setattr("skfairdp.certificate.holdout.trained_on", lambda *_: False)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rehearsed_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let fits take over what a rehearsal of the same kind of net has found.
+
+    Tests of the engine and attacks on it rehearse each time, as fits outside of tests do.
+    """
+    name = getattr(request.module, "__name__", "")
+    with pytest.MonkeyPatch.context() as patch:
+        # Modules that need no torch are not made to wait for it.
+        if "torch" in sys.modules and not name.startswith(("tests.engine.", "tests.attacks.")):
+            from skfairdp.engine.rehearsal import _Trial
+
+            patch.setattr(_Trial, "keeps_rows_apart", remembered(_Trial.keeps_rows_apart))
         yield
