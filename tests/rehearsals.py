@@ -9,6 +9,7 @@ losses from elsewhere than this package and torch are tried each time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -36,17 +37,19 @@ def _kind(trial: Any, of_steps: dict[int, set[int]]) -> tuple[object, ...] | Non
     """Describe what is tried; None where classes and shapes may not say all about it."""
     clipper, tables = trial.serving, (trial.rows, *trial.targets)
     layers = getattr(clipper, "_stack", None) or clipper._module
+    loss = clipper._objective
+    loss = loss if isinstance(loss, FunctionType) else type(loss)
+    inside = map(type, getattr(clipper._objective, "__dict__", {}).values())
     parts = {type(part) for part in getattr(layers, "modules", list)()}
-    losses = [type(clipper._objective), *map(type, vars(clipper._objective).values())]
-    for part in (*parts, losses[0]):
-        if part.__module__.partition(".")[0] not in ("skfairdp", "torch"):
-            return None
+    if any(part.__module__.partition(".")[0] not in ("skfairdp", "torch") for part in (*parts, loss)):
+        return None
     return (
         type(clipper),
         clipper.arithmetic,
         repr(layers),
         clipper._size,
-        *losses,
+        loss.__qualname__,
+        *inside,
         *((table.shape[1:], table.dtype, table.device) for table in tables),
         repr(of_steps),
         torch.get_num_threads(),
