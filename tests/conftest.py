@@ -18,7 +18,6 @@ import pytest
 
 from tests.entropy import repeated
 from tests.processes import fork_for_joblib, in_one_worker
-from tests.rehearsals import remembered
 
 # Two pytest workers with two torch threads each run many times slower than with one. Said before
 # torch is imported, which the process that hands out tests to workers never does.
@@ -178,15 +177,15 @@ def rows_seen_before(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def rehearsed_before(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let fits take over what a rehearsal of the same kind of net has found.
+    """Let fits and predictions take over what was found for a net of the same kind.
 
-    Tests of the engine and attacks on it rehearse each time, as fits outside of tests do.
+    Tests of the engine and attacks on it try each net anew, as happens outside of tests.
     """
     name = getattr(request.module, "__name__", "")
     with pytest.MonkeyPatch.context() as patch:
         # Modules that need no torch are not made to wait for it.
         if "torch" in sys.modules and not name.startswith(("tests.engine.", "tests.attacks.")):
-            from skfairdp.engine.rehearsal import _Trial
+            from tests.rehearsals import remember
 
-            patch.setattr(_Trial, "keeps_rows_apart", remembered(_Trial.keeps_rows_apart))
+            remember(patch)
         yield
