@@ -18,13 +18,17 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.certificate import Certificate, certify
 from skfairdp.digests.fit_digests import bind_each, changes
 from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
-from skfairdp.documentation import completed_by
 from skfairdp.exceptions import UnboundModelError
-from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS, FRESH_REGRESSIONS, expecting
 from skfairdp.fairness.notions import Notion
-from skfairdp.labels import encode_labels
-from skfairdp.numbers import check_numbers
-from skfairdp.parameters import SHARED, Check, WithParameters
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.expected_checks import (
+    DRAWN_DECISIONS,
+    FRESH_FITS,
+    FRESH_REGRESSIONS,
+    expecting,
+)
+from skfairdp.foundation.parameters import SHARED, Check, WithParameters
+from skfairdp.foundation.scikit_learn import ClassifierMixin, RegressorMixin
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
@@ -33,9 +37,10 @@ from skfairdp.protocol import Certifiable
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts, quote
 from skfairdp.receipts.charged_fit import ChargedFit, refusing_weights
 from skfairdp.records import Given
-from skfairdp.rows import check_features, check_rows
-from skfairdp.scikit_learn import ClassifierMixin, RegressorMixin
-from skfairdp.trained_rows import remember_rows
+from skfairdp.records.labels import encode_labels
+from skfairdp.records.numbers import check_numbers
+from skfairdp.records.rows import check_features, check_rows
+from skfairdp.records.trained_rows import remember_rows
 
 
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):

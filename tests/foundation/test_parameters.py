@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 
 from skfairdp import DPSGDClassifier
 from skfairdp.digests.digest import state_digest
-from skfairdp.parameters import COUNT, POSITIVE, WithParameters, fixed
+from skfairdp.foundation.parameters import COUNT, POSITIVE, WithParameters, fixed
 from tests.common.roster import SETTINGS
 
 
