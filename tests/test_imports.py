@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 LAYERS = (
     {"exceptions"},
     {"foundation"},
-    {"digests", "records"},
+    {"records"},
     {"datasets"},
     {"privacy", "fairness"},
     {"protocol"},

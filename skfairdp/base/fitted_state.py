@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from sklearn.base import clone
 
-from skfairdp.digests.fit_digests import bind_each, changes
-from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.foundation.parameters import WithParameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.protocol import Certifiable
 from skfairdp.receipts import Charge, Receipt
+from skfairdp.receipts.digests.state import WITHOUT_EFFECT, Recipe
+from skfairdp.receipts.receipt import bind_each, changes
 
 
 class FittedState(Certifiable, WithParameters):

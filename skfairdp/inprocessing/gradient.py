@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skfairdp.digests.fit_digests import bind_each
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.foundation.parameters import (
     COUNT,
@@ -37,6 +36,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
+from skfairdp.receipts.receipt import bind_each
 from skfairdp.records import Given
 from skfairdp.records.stored_rows import in_chunks, stored_rows
 

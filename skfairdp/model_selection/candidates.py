@@ -21,7 +21,6 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
 from skfairdp.certificate.holdout import GroupedRows
-from skfairdp.digests.fit_digests import bind_each, changes
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.gradient import GradientPredictor
@@ -30,6 +29,7 @@ from skfairdp.model_selection.holding_out import Divided, Score, noisy_table, sc
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import RowFacts
+from skfairdp.receipts.receipt import bind_each, changes
 from skfairdp.receipts.unwrap import charges_privacy, kind_of, unwrap, why_learned
 from skfairdp.records.labels import factorized
 
