@@ -179,12 +179,11 @@ def rows_seen_before(request: pytest.FixtureRequest) -> Iterator[None]:
 def rehearsed_before(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let fits and predictions take over what was found for a net of the same kind.
 
-    Tests of the engine and attacks on it try each net anew, as happens outside of tests.
+    A module that checks how this is found says REHEARSES_ANEW = True.
     """
-    name = getattr(request.module, "__name__", "")
     with pytest.MonkeyPatch.context() as patch:
         # Modules that need no torch are not made to wait for it.
-        if "torch" in sys.modules and not name.startswith(("tests.engine.", "tests.attacks.")):
+        if "torch" in sys.modules and not getattr(request.module, "REHEARSES_ANEW", False):
             from tests.rehearsals import remember
 
             remember(patch)
