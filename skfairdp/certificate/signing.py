@@ -15,12 +15,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.certificate.json_document import checked_document
+from skfairdp.certificate.json_document import AS_IT_IS, canonical_line, checked_document
 from skfairdp.exceptions import SignatureError
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ SIGNATURE_SHOWS = (
 ALGORITHM = "Ed25519"
 _CONTEXT = b"skfairdp certificate signature 1\n"
 _HEX = re.compile(r"[0-9a-f]{128}")
-_AS_IT_IS: Any = {"ensure_ascii": False, "allow_nan": False}  # of texts and numbers
 
 
 def sign_certificate(text: str, key: keys.Ed25519PrivateKey) -> str:
@@ -58,9 +56,9 @@ def sign_certificate(text: str, key: keys.Ed25519PrivateKey) -> str:
     """
     document = checked_document(text)
     document.pop("signature", None)
-    value = key.sign(_canonical(document)).hex()
+    value = key.sign(_CONTEXT + canonical_line(document)).hex()
     signature = {"algorithm": ALGORITHM, "key": fingerprint(key.public_key()), "value": value}
-    return json.dumps(document | {"signature": signature}, indent=2, **_AS_IT_IS)
+    return json.dumps(document | {"signature": signature}, indent=2, **AS_IT_IS)
 
 
 def is_signed(text: str) -> bool:
@@ -86,7 +84,7 @@ def check_signature(text: str, key: keys.Ed25519PublicKey) -> bool:
     if not named or not isinstance(value, str) or not _HEX.fullmatch(value):
         return False
     try:
-        key.verify(bytes.fromhex(value), _canonical(document))
+        key.verify(bytes.fromhex(value), _CONTEXT + canonical_line(document))
     except InvalidSignature:
         return False
     return True
@@ -174,14 +172,6 @@ def _of_kind(key: Any, kind: type, path: Path) -> Any:
     if not isinstance(key, kind):
         raise SignatureError(f"{path} holds a key of another kind; {ALGORITHM} is needed.")
     return key
-
-
-def _canonical(document: Mapping[str, Any]) -> bytes:
-    line = json.dumps(document, sort_keys=True, separators=(",", ":"), **_AS_IT_IS)
-    try:
-        return _CONTEXT + line.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValueError("The certificate holds text that is not valid Unicode.") from None
 
 
 def _library() -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from scipy import stats
+from sklearn.dummy import DummyRegressor
 
 from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.certificate import render
@@ -22,6 +23,7 @@ from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.examination import examine
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
+from skfairdp.certificate.json_document import content_digest
 from skfairdp.certificate.registry import answers
 from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
 from skfairdp.certificate.signing import sign_certificate
@@ -181,6 +183,7 @@ def test_accuracy_of_other_rows_than_those_counted_is_found(public: Certificate)
     document["derived"] |= {"utility": [measure], "nearly_constant": True}
     del document["outcomes"]  # which would contradict it, too
     document["derived"] |= {"outcomes": []}
+    document["content_digest"] = content_digest(document)
     (wrong,) = examine(Certificate.from_json(json.dumps(document))).wrong
     assert "accuracy counts 7" in wrong
 
@@ -345,6 +348,10 @@ def test_certificates_that_were_made_fit_the_schema(public, private) -> None:
     Draft202012Validator.check_schema(SCHEMA.schema)
     noted = public.with_monitor("watch.json")
     texts = [public.to_json(), private.to_json(), noted.to_json(), certify(fitted()).to_json()]
+    numbers = DummyRegressor().fit(ROWS, ROWS["debt"])
+    errors = certify(numbers, ROWS, ROWS["income"], sensitive_features=GROUPS["sex"])
+    assert errors.errors is not None
+    texts.append(errors.to_json())
     texts.append(sign_certificate(texts[0], Ed25519PrivateKey.generate()))
     texts += [path.read_text("utf-8") for path in (Path(__file__).parent / "stored").glob("*.json")]
     for text in texts:
