@@ -19,12 +19,10 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # A room may import rooms of earlier layers, and itself. Rooms of one layer do not know
 # each other.
 LAYERS = (
-    {"exceptions", "expected_checks", "figures", "documentation", "scikit_learn"},
-    {"assumptions", "digests", "parameters"},
-    {"datasets", "one_column"},
-    {"labels"},
-    {"numbers", "persons", "rows", "trained_rows"},
+    {"exceptions"},
+    {"foundation"},
     {"records"},
+    {"datasets"},
     {"privacy", "fairness"},
     {"protocol"},
     {"receipts"},

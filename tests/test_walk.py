@@ -57,7 +57,7 @@ def test_a_fit_ends_before_certificates_begin(counted) -> None:
 
 
 def test_a_call_of_another_room_is_counted() -> None:
-    from skfairdp.figures import significant_up
+    from skfairdp.foundation.figures import significant_up
     from skfairdp.privacy.noise import NoiseSource
 
     with walking() as one:
@@ -67,9 +67,9 @@ def test_a_call_of_another_room_is_counted() -> None:
         significant_up(0.25)
         NoiseSource(0)
         significant_up(0.125)
-    assert one.files == ["figures.py"]
+    assert one.files == ["foundation/figures.py"]
     assert one.changes == 0
-    assert several.files[:2] == ["figures.py", "privacy/noise.py"]
+    assert several.files[:2] == ["foundation/figures.py", "privacy/noise.py"]
     assert several.changes == 1
     assert several.counts["functions"] > one.counts["functions"]
     assert all(code.co_filename.startswith(PACKAGE) for code in several.entered)

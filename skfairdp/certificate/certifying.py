@@ -32,17 +32,17 @@ from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
 from skfairdp.certificate.mechanism_claims import claims_of_mechanism
 from skfairdp.certificate.number_claims import check_numbers_answerable, evaluate_numbers
-from skfairdp.datasets.stored_rows import with_columns_of
-from skfairdp.digests.digest import Bound
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.fairness.number_notions import get_number_notions
-from skfairdp.labels import count_rows
-from skfairdp.parameters import BOOLEAN, check_values
-from skfairdp.persons import refuse_other_order, warn_of_ids
+from skfairdp.foundation.parameters import BOOLEAN, check_values
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.digests.digest import Bound
 from skfairdp.receipts.unwrap import releases_rows, unwrap
+from skfairdp.records.labels import count_rows
+from skfairdp.records.persons import refuse_other_order, warn_of_ids
+from skfairdp.records.stored_rows import with_columns_of
 
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 

@@ -21,7 +21,7 @@ from skfairdp.certificate.sentence import certificate_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import DEPLOYED, SCOPES
-from skfairdp.parameters import NONE, Number, check_arguments
+from skfairdp.foundation.parameters import NONE, Number, check_arguments
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 _AS_WRITTEN = ("model_digest", "model_name", "n_rows", "remarks", "created")

@@ -8,10 +8,10 @@ from typing import Any
 
 from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 
-from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.figures import as_given, significant_up
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee

@@ -24,7 +24,7 @@ from skfairdp.fairness.recomputing import (
     recomputed_intervals,
 )
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED, FROM_ROWS, SCOPES
-from skfairdp.figures import as_given
+from skfairdp.foundation.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import PROTECTS

@@ -23,10 +23,10 @@ from skfairdp.fairness.kinds import DISTRIBUTIONS, MEANS
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.number_notions import DISTRIBUTION_GAP, MEAN_GAP, NumberNotion
 from skfairdp.fairness.scopes import DEPLOYED
-from skfairdp.labels import count_rows
-from skfairdp.numbers import number_column
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.unwrap import Deployed
+from skfairdp.records.labels import count_rows
+from skfairdp.records.numbers import number_column
 
 # Even cells between the bounds of the target, whose counts get noise.
 NOISY_CELLS = 16

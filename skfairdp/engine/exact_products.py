@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-from skfairdp.assumptions import AS_TORCH_MULTIPLIES, EXACTLY
+from skfairdp.foundation.assumptions import AS_TORCH_MULTIPLIES, EXACTLY
 
 # torch has no public name for what this module and `randomness` need: a mode that sees every
 # function (`TorchDispatchMode`, which the manual's chapter on extending torch imports from here),

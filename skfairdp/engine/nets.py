@@ -20,8 +20,8 @@ from skfairdp.engine.modules import MLP
 from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer, make_optimizer
 from skfairdp.engine.parameter_vector import FlatParameters, flatten
 from skfairdp.engine.randomness import SeededDraws
-from skfairdp.numbers import LOSSES
-from skfairdp.parameters import Number
+from skfairdp.foundation.parameters import Number
+from skfairdp.records.numbers import LOSSES
 
 _CRITERIA = ({"criterion": nn.MSELoss}, {"criterion": nn.HuberLoss, "criterion__delta": 0.25})
 # Criteria of the losses of numbers, by name.

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skfairdp.datasets.stored_rows import in_chunks, stored_rows
-from skfairdp.digests.fit_digests import bind_each
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
+from skfairdp.foundation.parameters import (
+    COUNT,
+    NONE,
+    NORM,
+    SEQUENCE,
+    Choice,
+    Number,
+    check_parameters,
+)
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
 from skfairdp.inprocessing.run import (
     ReadRows,
@@ -25,12 +32,13 @@ from skfairdp.inprocessing.run import (
     rows_of,
     watched,
 )
-from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
+from skfairdp.receipts.receipt import bind_each
 from skfairdp.records import Given
+from skfairdp.records.stored_rows import in_chunks, stored_rows
 
 if TYPE_CHECKING:
     import torch

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from skfairdp.datasets.stored_rows import with_columns_of
-from skfairdp.persons import Persons, encode_persons, refuse_other_order
+from skfairdp.records.persons import Persons, encode_persons, refuse_other_order
+from skfairdp.records.stored_rows import with_columns_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,15 +12,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
-from skfairdp.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
-from skfairdp.parameters import Number, check_parameters
+from skfairdp.foundation.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
+from skfairdp.foundation.parameters import Number, check_parameters
+from skfairdp.foundation.scikit_learn import OneToOneFeatureMixin
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.rows import validated
 from skfairdp.representation.randomizers import LaplaceRandomizer
 from skfairdp.representation.releasing import NOTIONS_OF_RELEASES, ReleasesRepresentation
-from skfairdp.rows import validated
-from skfairdp.scikit_learn import OneToOneFeatureMixin
 
 
 class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):

@@ -23,12 +23,12 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.fairness.groups import Groups, groups_of_records
-from skfairdp.labels import encode_labels
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.labels import encode_labels
 from skfairdp.representation.networks import RepresentationModule, representation_net
 from skfairdp.representation.objective import (
     ColumnTypes,

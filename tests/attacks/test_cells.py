@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skfairdp import one_column
 from skfairdp.aggregation.teachers import training
 from skfairdp.certificate import certify
 from skfairdp.engine.batch_sums import Rows
@@ -22,6 +21,7 @@ from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.table_release import TableRelease
 from skfairdp.preprocessing import thinning
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.records import one_column
 from tests.common.roster import EVERY, SETTINGS, build, once, people
 
 N = 60

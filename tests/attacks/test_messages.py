@@ -39,7 +39,6 @@ from skfairdp import (
     default_net,
     rows,
 )
-from skfairdp.assumptions import VALIDATION
 from skfairdp.comparators import (
     CFAIREncoder,
     FFVAEEncoder,
@@ -47,6 +46,7 @@ from skfairdp.comparators import (
     VFAEEncoder,
 )
 from skfairdp.engine import inspection
+from skfairdp.foundation.assumptions import VALIDATION
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.metrics import fairness_report, group_gap
 from skfairdp.model_selection import PrivateSearchCV

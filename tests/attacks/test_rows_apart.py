@@ -19,7 +19,6 @@ from sklearn.utils.estimator_checks import check_methods_subset_invariance
 from torch import nn
 
 import skfairdp
-from skfairdp.assumptions import ALONE, EXACTLY
 from skfairdp.engine import exact_products, inference
 from skfairdp.engine.clipping import base
 from skfairdp.engine.clipping.base import Clipper
@@ -37,6 +36,7 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import block_rows, fill
 from skfairdp.engine.sampling import Batch
 from skfairdp.engine.sum_margins import row_capacity, sum_margin
+from skfairdp.foundation.assumptions import ALONE, EXACTLY
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from tests.common.halves import with_groups_made_up

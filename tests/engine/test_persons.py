@@ -16,9 +16,9 @@ from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
-from skfairdp.persons import Persons, encode_persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Segment
+from skfairdp.records.persons import Persons, encode_persons
 from tests.attacks.test_sums import BINARY, NETS, norm_above
 from tests.privacy.plans import empty_plan, unlimited
 

@@ -32,9 +32,9 @@ from skfairdp import (
     certify,
     default_net,
 )
-from skfairdp.assumptions import CLOSED_SETS
 from skfairdp.exceptions import BudgetExceededError
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound, own_models_bound, smoothing_distance
+from skfairdp.foundation.assumptions import CLOSED_SETS
 from skfairdp.postprocessing.smooth_models import NetScore
 from skfairdp.privacy import PrivacyGuarantee
 from tests.inprocessing.rows import two_groups

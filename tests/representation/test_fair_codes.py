@@ -29,7 +29,7 @@ from skfairdp.fairness.bounds.total_variation import (
     total_variation_bound,
 )
 from skfairdp.fairness.scopes import DOWNSTREAM, DOWNSTREAM_LIKE
-from skfairdp.figures import rounded_up
+from skfairdp.foundation.figures import rounded_up
 from skfairdp.privacy import NoiseSource
 from skfairdp.representation import ResponseRandomizer, TotalVariationDisplay, downstream_bound
 

@@ -12,22 +12,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.datasets.stored_rows import in_chunks
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.figures import significant_up
+from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.inprocessing.fair_numbers import tables
 from skfairdp.inprocessing.fair_numbers.tables import MULTIPLIERS, Point, Table
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import Floats, compared_groups
 from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.inprocessing.regressor import GradientRegressor
-from skfairdp.numbers import TargetBounds
-from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, steps_for
 from skfairdp.receipts import RowFacts
+from skfairdp.records.numbers import TargetBounds
+from skfairdp.records.stored_rows import in_chunks
 
 if TYPE_CHECKING:
     from torch import Tensor

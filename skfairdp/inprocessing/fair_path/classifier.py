@@ -11,6 +11,7 @@ import numpy as np
 
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.points import OPEN, PathClassifier
@@ -18,7 +19,6 @@ from skfairdp.inprocessing.fair_path.tables import Tables, plan_in_public, plan_
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import compared_groups
 from skfairdp.inprocessing.rates.training import TailAverage
-from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan

@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
-from skfairdp.datasets.stored_rows import in_chunks
-from skfairdp.documentation import completed_by
 from skfairdp.exceptions import FairnessWarning, warn_user
-from skfairdp.expected_checks import ADJUSTED_DECISIONS, expecting
-from skfairdp.figures import significant_up
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.expected_checks import ADJUSTED_DECISIONS, expecting
+from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.parameters import Number
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.display import FairPathDisplay
 from skfairdp.inprocessing.fair_path.envelope import Envelopes
@@ -27,10 +27,10 @@ from skfairdp.inprocessing.fair_path.path import AROUND_ONE, ReleasedPath, aroun
 from skfairdp.inprocessing.fair_path.tables import planned
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.rates.constraints import Floats
-from skfairdp.parameters import Number
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.plan import Plan
-from skfairdp.trained_rows import remember_those_of
+from skfairdp.records.stored_rows import in_chunks
+from skfairdp.records.trained_rows import remember_those_of
 
 # Scores of rows that were asked for, while points of one path are certified together.
 _Known = dict[tuple[Any, ...], list[tuple[np.ndarray, np.ndarray]]]

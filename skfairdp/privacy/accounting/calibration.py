@@ -12,8 +12,8 @@ from operator import and_
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
-from skfairdp.figures import significant_up
-from skfairdp.parameters import POSITIVE, PROBABILITY, check_values
+from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.parameters import POSITIVE, PROBABILITY, check_values
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.closed_form import ClosedFormBound
 from skfairdp.privacy.accounting.events import events, parts_of, undominated_cells

@@ -15,10 +15,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.labels import factorized, label_column
-from skfairdp.one_column import columns_of
+from skfairdp.records.labels import factorized, label_column
+from skfairdp.records.one_column import columns_of
+from skfairdp.records.stored_rows import StoredRows
 
 _IDENTIFIER = re.compile(
     r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"

@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any, ClassVar, TypeVar, cast
 
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.figures import significant_up
+from skfairdp.foundation.figures import significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.receipts.charge import Charge

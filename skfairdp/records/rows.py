@@ -1,7 +1,7 @@
 """Checks of rows whose messages reveal no row.
 
 Whether rows are accepted is the data owner's to know, and assumed public
-(`skfairdp.assumptions.VALIDATION`). No message, warning or chained exception shows
+(`skfairdp.foundation.assumptions.VALIDATION`). No message, warning or chained exception shows
 a cell, a label, the place of a row or the number of rows.
 """
 
@@ -15,15 +15,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from skfairdp.datasets.stored_rows import (
+from skfairdp.records.labels import label_column, refuse_labels
+from skfairdp.records.one_column import table_of, unmasked
+from skfairdp.records.stored_rows import (
     LARGEST,
     StoredRows,
     made_up,
     refuse_changes,
     refuse_values,
 )
-from skfairdp.labels import label_column, refuse_labels
-from skfairdp.one_column import table_of, unmasked
 
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
 _HARMLESS = re.compile(

@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from skfairdp.datasets.stored_rows import StoredRows
-from skfairdp.labels import count_rows, take_rows
+from skfairdp.records.labels import count_rows, take_rows
+from skfairdp.records.stored_rows import StoredRows
 
 _KEY = secrets.token_bytes(32)
 # Places that are compared, evenly from the first row to the last.
