@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent, NoOpDpEvent
 
-from skfairdp.figures import as_given
+from skfairdp.foundation.figures import as_given
 from skfairdp.privacy.accounting.events import canonical, parts_of
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ def sign_certificate(text: str, key: keys.Ed25519PrivateKey) -> str:
     """
     document = checked_document(text)
     document.pop("signature", None)
-    value = key.sign(_CONTEXT + canonical_line(document)).hex()
+    value = key.sign(_canonical(document)).hex()
     signature = {"algorithm": ALGORITHM, "key": fingerprint(key.public_key()), "value": value}
     return json.dumps(document | {"signature": signature}, indent=2, **AS_IT_IS)
 
@@ -84,7 +85,7 @@ def check_signature(text: str, key: keys.Ed25519PublicKey) -> bool:
     if not named or not isinstance(value, str) or not _HEX.fullmatch(value):
         return False
     try:
-        key.verify(bytes.fromhex(value), _CONTEXT + canonical_line(document))
+        key.verify(bytes.fromhex(value), _canonical(document))
     except InvalidSignature:
         return False
     return True
@@ -172,6 +173,10 @@ def _of_kind(key: Any, kind: type, path: Path) -> Any:
     if not isinstance(key, kind):
         raise SignatureError(f"{path} holds a key of another kind; {ALGORITHM} is needed.")
     return key
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    return _CONTEXT + canonical_line(document)
 
 
 def _library() -> tuple[Any, Any]:

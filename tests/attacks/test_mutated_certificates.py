@@ -24,10 +24,10 @@ from skfairdp import (
     SmoothedClassifier,
     certify,
 )
-from skfairdp.certificate.json_document import content_digest
 from skfairdp.fairness.kinds import KINDS
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.scopes import SCOPES
+from tests.certificate.forged import forged_text
 
 RNG = np.random.default_rng(0)
 N = 2000
@@ -153,9 +153,7 @@ def put(document: Any, path: tuple[Any, ...], value: Any, *, digest: bool = True
     for key in path[:-1]:
         place = place[key]
     place[path[-1]] = value
-    if digest and "content_digest" in document:
-        forged["content_digest"] = content_digest(forged)
-    return forged
+    return json.loads(forged_text(forged)) if digest else forged
 
 
 def verified(document: Any, model: Any) -> bool:

@@ -23,7 +23,6 @@ from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.examination import examine
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
-from skfairdp.certificate.json_document import content_digest
 from skfairdp.certificate.registry import answers
 from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
 from skfairdp.certificate.signing import sign_certificate
@@ -31,6 +30,7 @@ from skfairdp.fairness.guarantee import CellCount
 from skfairdp.fairness.recomputing import recomputed_intervals
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from tests.certificate.fakes import ThresholdClassifier
+from tests.certificate.forged import forged_text
 from tests.certificate.test_report import CASES, claim, every_case
 
 ROOT = Path(__file__).parents[2]
@@ -183,8 +183,7 @@ def test_accuracy_of_other_rows_than_those_counted_is_found(public: Certificate)
     document["derived"] |= {"utility": [measure], "nearly_constant": True}
     del document["outcomes"]  # which would contradict it, too
     document["derived"] |= {"outcomes": []}
-    document["content_digest"] = content_digest(document)
-    (wrong,) = examine(Certificate.from_json(json.dumps(document))).wrong
+    (wrong,) = examine(Certificate.from_json(forged_text(document))).wrong
     assert "accuracy counts 7" in wrong
 
 
