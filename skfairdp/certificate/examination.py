@@ -179,8 +179,8 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
             f"ε = {_shown(stated.epsilon)} at δ = {as_given(stated.delta)}"
         )
     if charges_privacy(trained.charged) and trained.charged.privacy_ is not None:
-        others = any(charges_privacy(step) for _, step in trained.leaves())
-        yield from unlike_training(stated, trained.charged.privacy_, others=others)
+        charged = any(charges_privacy(step) for _, step in trained.leaves())
+        yield from unlike_training(stated, trained.charged.privacy_, others=charged)
 
 
 def _other_outcome(fact: Fact, deployed: Deployed) -> Iterator[str]:
