@@ -25,7 +25,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts, quote
 from skfairdp.records import Given
-from skfairdp.records.trained_rows import remember_rows
+from skfairdp.records.given import remember_rows
 
 
 class PrivateEstimator(ChargedFit, FittedState):

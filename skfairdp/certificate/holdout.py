@@ -22,10 +22,10 @@ from skfairdp.foundation.assumptions import (
 )
 from skfairdp.protocol import answers_of
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
+from skfairdp.records.given import trained_on
 from skfairdp.records.labels import count_rows, label_column, positions, take_rows
 from skfairdp.records.one_column import columns_of
 from skfairdp.records.persons import encode_persons
-from skfairdp.records.trained_rows import trained_on
 
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 

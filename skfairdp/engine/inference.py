@@ -12,10 +12,16 @@ from scipy.special import softmax
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from skfairdp.engine.equal_rows import all_alike, repeated_rows, same_bits
 from skfairdp.engine.exact_products import exactly
 from skfairdp.engine.nets import as_tensor
-from skfairdp.engine.row_blocks import DEFAULT_ROWS, blocks, fill
+from skfairdp.engine.row_blocks import (
+    DEFAULT_ROWS,
+    all_alike,
+    blocks,
+    fill,
+    repeated_rows,
+    same_bits,
+)
 
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 # Numbers that a row is taken to meet: few repeated rows are tried, as predictions come often.

@@ -17,8 +17,13 @@ from torch import Tensor, nn
 
 from skfairdp.engine.inspection import refuse_mixing_modules
 from skfairdp.engine.modules import MLP
-from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer, make_optimizer
-from skfairdp.engine.parameter_vector import FlatParameters, flatten
+from skfairdp.engine.optimizers import (
+    FlatOptimizer,
+    FlatParameters,
+    flat_optimizer,
+    flatten,
+    make_optimizer,
+)
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.foundation.parameters import Number
 from skfairdp.records.numbers import LOSSES

@@ -244,7 +244,7 @@ class GradientPredictor(BudgetedPredictor):
         from skfairdp.engine.inference import link_of
         from skfairdp.engine.inspection import refuse_unstable_rows, refuse_wrong_outputs
         from skfairdp.engine.nets import prepare_net
-        from skfairdp.engine.parameter_vector import copy_module
+        from skfairdp.engine.optimizers import copy_module
 
         assert quote.plan is not None
         assert quote.facts is not None
@@ -330,7 +330,7 @@ class GradientPredictor(BudgetedPredictor):
 
         `train`: in place of `_train`, for models that are trained together.
         """
-        from skfairdp.engine.parameter_vector import copy_parameters
+        from skfairdp.engine.optimizers import copy_parameters
         from skfairdp.engine.release import NoisyRelease
         from skfairdp.engine.training import Progress
 

@@ -16,8 +16,7 @@ from torch import nn
 from skfairdp.engine.many_releases import ManyReleases, one_linear_layer, refuse_unbounded
 from skfairdp.engine.nets import PreparedNet, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
-from skfairdp.engine.optimizers import ManyOptimizers
-from skfairdp.engine.parameter_vector import flatten, unflatten
+from skfairdp.engine.optimizers import ManyOptimizers, flatten, unflatten
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.engine.optimizers import copy_module
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores

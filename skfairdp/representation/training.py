@@ -16,7 +16,7 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
-from skfairdp.engine.parameter_vector import flatten, unflatten
+from skfairdp.engine.optimizers import flatten, unflatten
 from skfairdp.engine.randomness import OwnDraws, own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows

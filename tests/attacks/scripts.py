@@ -174,12 +174,12 @@ RECORDS: dict[str, Record] = {
         prints="path_share",
         never_prints=r"^\{'path_share': 1e-18\}.*entries [1-9]|OverflowError|ZeroDivisionError",
     ),
-    # Steps that learned nothing; a fitted model alone; a step that is taken away after the fit
+    # Steps that learned nothing; a fitted model alone, also behind a given threshold; a step that is taken away after the fit
     # (the guarantee starts at the array that is passed to the fit of the estimator).
     "misuse": Record(
         prints="^StandardScaler +eps=inf",
         never_prints=r"^(?!plain|FunctionTransformer ufunc|imputer const|passthrough|CT ok|Frozen f"
-        r"|Grid\.best|dropped scaler|scaler->).*eps=\d",
+        r"|FixedThr|Grid\.best|dropped scaler|scaler->).*eps=\d",
     ),
     "pld_direct2": Record(prints="package", never_prints=r"package \S+ \(\+(?:[1-9]|0\.[2-9])"),
     "pld_direct_lib": Record(helper=True),

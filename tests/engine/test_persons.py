@@ -12,7 +12,7 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler

@@ -11,7 +11,7 @@ from torch import nn
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.sampling import Batch
 from skfairdp.privacy.noise import NoiseSource

@@ -15,7 +15,7 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import NoisyRelease, Rows

@@ -29,8 +29,8 @@ from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.plan import Plan
+from skfairdp.records.given import remember_those_of
 from skfairdp.records.stored_rows import in_chunks
-from skfairdp.records.trained_rows import remember_those_of
 
 # Scores of rows that were asked for, while points of one path are certified together.
 _Known = dict[tuple[Any, ...], list[tuple[np.ndarray, np.ndarray]]]
