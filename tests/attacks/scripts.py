@@ -174,8 +174,8 @@ RECORDS: dict[str, Record] = {
         prints="path_share",
         never_prints=r"^\{'path_share': 1e-18\}.*entries [1-9]|OverflowError|ZeroDivisionError",
     ),
-    # Steps that learned nothing; a fitted model alone, also behind a given threshold; a step that is taken away after the fit
-    # (the guarantee starts at the array that is passed to the fit of the estimator).
+    # Steps that learned nothing; a fitted model alone, also behind a given threshold; a step that
+    # is taken away after the fit (the guarantee starts at the array that the estimator's fit gets).
     "misuse": Record(
         prints="^StandardScaler +eps=inf",
         never_prints=r"^(?!plain|FunctionTransformer ufunc|imputer const|passthrough|CT ok|Frozen f"
