@@ -262,7 +262,7 @@ def test_the_engine_gets_one_changed_row(name: str, data: st.DataObject) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
-@settings(max_examples=60, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_engine_gets_one_changed_row_in_every_container(name: str, data: st.DataObject) -> None:
     check(name, data.draw)

@@ -37,7 +37,6 @@ from skfairdp import (
     SFPATEClassifier,
     certify,
     default_net,
-    rows,
 )
 from skfairdp.comparators import (
     CFAIREncoder,
@@ -52,6 +51,7 @@ from skfairdp.metrics import fairness_report, group_gap
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
 from skfairdp.receipts import Charge
+from skfairdp.records import rows
 from tests.common.ledgers import EVERY, build
 from tests.common.roster import FAST, SMOOTHED, VOTING, each, people
 from tests.privacy.ledger.statements import ledger_in

@@ -38,6 +38,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
 from tests.privacy.plans import empty_plan, unlimited
 
+REHEARSES_ANEW = True
 BINARY = nn.BCEWithLogitsLoss()
 
 

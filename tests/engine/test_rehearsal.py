@@ -15,6 +15,7 @@ from skfairdp.engine.optimizers import flatten
 from tests.engine.per_record import clipped_sum
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+REHEARSES_ANEW = True
 
 
 class Recurrent(nn.Module):
