@@ -54,7 +54,7 @@ def _follows(whole: DpEvent, part: DpEvent, others: bool) -> bool:
     beside.subtract(_counted(part))
     added = [one for one, count in beside.items() if count > 0]
     tables = all(isinstance(one, DiscreteLaplaceDpEvent) for one in added)
-    return min(beside.values(), default=0) >= 0 and (others or tables)
+    return all(count >= 0 for count in beside.values()) and (others or tables)
 
 
 def _counted(event: DpEvent) -> Counter[DpEvent]:
