@@ -241,9 +241,8 @@ class GradientPredictor(BudgetedPredictor):
         No row is needed: what is refused here is refused before anything is charged. `row_shape`:
         of one row. `classes`: None for a regressor. `seed`: of the initial weights.
         """
-        from skfairdp.engine.inference import link_of
         from skfairdp.engine.inspection import refuse_unstable_rows, refuse_wrong_outputs
-        from skfairdp.engine.nets import prepare_net
+        from skfairdp.engine.nets import link_of, prepare_net
         from skfairdp.engine.optimizers import copy_module
 
         assert quote.plan is not None

@@ -37,6 +37,7 @@ MOVED = {
     "skfairdp.privacy.accounting.closed_form": "skfairdp.privacy.accounting.calibration",
     "skfairdp.privacy.accounting.pairs": "skfairdp.privacy.accounting.loss_distributions",
     "skfairdp.rows": "skfairdp.records.rows",
+    "skfairdp.receipts.charged_fit": "skfairdp.base.fitted_state",
     "skfairdp.scikit_learn": "skfairdp.foundation.scikit_learn",
     "skfairdp.trained_rows": "skfairdp.records.given",
 }

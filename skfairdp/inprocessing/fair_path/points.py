@@ -7,14 +7,13 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.foundation.expected_checks import ADJUSTED_DECISIONS, expecting
@@ -29,8 +28,12 @@ from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.plan import Plan
+from skfairdp.protocol import CERTIFY
 from skfairdp.records.given import remember_those_of
 from skfairdp.records.stored_rows import in_chunks
+
+if TYPE_CHECKING:
+    from skfairdp.certificate import Certificate
 
 # Scores of rows that were asked for, while points of one path are certified together.
 _Known = dict[tuple[Any, ...], list[tuple[np.ndarray, np.ndarray]]]
@@ -172,7 +175,7 @@ class PathClassifier(GradientClassifier):
         """
         return FairPathDisplay.from_estimator(self, **options)
 
-    @completed_by(certify)
+    @completed_by(CERTIFY)
     def certify_path(
         self,
         X: ArrayLike,
@@ -202,6 +205,8 @@ class PathClassifier(GradientClassifier):
             Of the model that `at` returns for each tolerance. Whichever is picked afterwards,
             its bound holds.
         """
+        from skfairdp.certificate import certify  # so that no fit loads it
+
         asked = [*tolerances] if isinstance(tolerances, Sequence | np.ndarray) else []
         if not asked:
             raise ValueError(f"'tolerances' must be a list of gaps; got {tolerances!r}.")
