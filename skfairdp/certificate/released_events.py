@@ -18,9 +18,8 @@ def unlike_training(
 ) -> Iterator[str]:
     """Releases of a model that a certificate leaves out, or that it adds.
 
-    `others`: whether other steps were charged too, whose releases stand beside those of the model;
-    tables of counts always may. Of totals without an event, and of files of earlier versions,
-    nothing is compared.
+    `others`: whether other steps were charged too, so that their releases are added. Tables of
+    counts always may be. Totals without an event, and files of earlier versions, are not compared.
     """
     if stated.event is None or own.event is None:
         return
@@ -49,12 +48,12 @@ def uncounted_tables(stated: PrivacyGuarantee, prices: Iterable[float]) -> Itera
 
 
 def _follows(whole: DpEvent, part: DpEvent, others: bool) -> bool:
-    """Whether an event is another one, and whatever may stand beside it."""
-    beside = _counted(whole)
-    beside.subtract(_counted(part))
-    added = [one for one, count in beside.items() if count > 0]
+    """Whether an event holds another one, and in addition only what is allowed."""
+    rest = _counted(whole)
+    rest.subtract(_counted(part))
+    added = [one for one, count in rest.items() if count > 0]
     tables = all(isinstance(one, DiscreteLaplaceDpEvent) for one in added)
-    return all(count >= 0 for count in beside.values()) and (others or tables)
+    return all(count >= 0 for count in rest.values()) and (others or tables)
 
 
 def _counted(event: DpEvent) -> Counter[DpEvent]:
