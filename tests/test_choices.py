@@ -140,7 +140,7 @@ LISTED: dict[str, dict[str, str]] = {
         "exact": "CostObjective.set_coefficients",
     },
     "inprocessing/rates/training.py": {"none": "BlockLagrangian.observe"},
-    "inprocessing/run.py": {"exact": "label_cells rows_of"},
+    "engine/run.py": {"exact": "label_cells rows_of"},
     "inprocessing/target_bounds.py": {"release": "bought_bounds", "order": "_counts.bin_of"},
     "model_selection/budget.py": {
         "exact": "SearchBudget.multiplier_for.excess score_epsilon_below.excess",

@@ -24,9 +24,9 @@ from skfairdp.fairness.kinds import DISTRIBUTIONS, MEANS
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.number_notions import DISTRIBUTION_GAP, MEAN_GAP, NumberNotion
 from skfairdp.fairness.scopes import DEPLOYED
-from skfairdp.numbers import INTERVAL, number_column
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.unwrap import Deployed
+from skfairdp.records.numbers import INTERVAL, number_column
 
 Floats = NDArray[np.float64]
 # Even cells between the bounds of the target, whose counts get noise.

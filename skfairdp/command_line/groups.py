@@ -9,7 +9,7 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.request import Request
-from skfairdp.persons import encode_persons
+from skfairdp.records.persons import encode_persons
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skfairdp import PrivacyLedger, assumptions, certifiable, quote
+from skfairdp import PrivacyLedger, certifiable, quote
 from skfairdp.command_line.accounts import default_note
 from skfairdp.command_line.estimators import encoder_of, estimator_of
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import People
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.showing import Showing, rate_variance, showing
-from skfairdp.figures import as_given, significant_up
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.receipts import Quote
 from skfairdp.receipts.room import LedgerRoom, room_after

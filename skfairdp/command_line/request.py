@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.parsing import MECHANISMS
-from skfairdp.numbers import INTERVAL
+from skfairdp.records.numbers import INTERVAL
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,27 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate import Certificate, certify
-from skfairdp.documentation import completed_by
 from skfairdp.exceptions import FairnessWarning
 from skfairdp.fairness.groups import Groups
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import Number
 from skfairdp.inprocessing.gradient import GradientPredictor, Run
 from skfairdp.inprocessing.rates.constraints import compared_groups
 from skfairdp.inprocessing.rates.training import TailAverage
-from skfairdp.parameters import Number
 from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan, Segment
 from skfairdp.privacy.sizes import steps_for
-from skfairdp.trained_rows import remember_those_of
+from skfairdp.protocol import CERTIFY
+from skfairdp.records.given import remember_those_of
+
+if TYPE_CHECKING:
+    from skfairdp.certificate import Certificate
 
 # Outputs for rows that were asked for, while several tolerances are certified together.
 _Known = dict[tuple[Any, ...], list[tuple[np.ndarray, np.ndarray]]]
@@ -130,7 +133,7 @@ class EveryTolerance(GradientPredictor):
         other._bind()
         return other
 
-    @completed_by(certify)
+    @completed_by(CERTIFY)
     def certify_path(
         self,
         X: ArrayLike,
@@ -160,6 +163,8 @@ class EveryTolerance(GradientPredictor):
             Of the model that `at` returns for each tolerance. Whichever is picked afterwards,
             its bound holds.
         """
+        from skfairdp.certificate import certify  # so that no fit loads it
+
         asked = [*tolerances] if isinstance(tolerances, Sequence | np.ndarray) else []
         if not asked:
             raise ValueError(f"'tolerances' must be a list of gaps; got {tolerances!r}.")

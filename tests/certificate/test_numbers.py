@@ -16,6 +16,7 @@ from skfairdp import Certificate, DPAdditiveRegressor, PrivacyLedger, certify
 from skfairdp.certificate import number_claims
 from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.privacy import NoiseSource
+from tests.certificate.forged import forged_text
 
 WIDTH = 10.0
 
@@ -151,9 +152,9 @@ def test_a_file_is_recomputed_and_a_changed_one_is_caught(notion, bound):
     ):
         changed = document | {"fairness": [document["fairness"][0] | change]}
         changed["library_versions"] = {}
-        assert not Certificate.from_json(json.dumps(changed)).examine().holds
+        assert not Certificate.from_json(forged_text(changed)).examine().holds
     changed = document | {"n_rows": 241, "library_versions": {}}
-    assert len(Certificate.from_json(json.dumps(changed)).examine().wrong) == 2
+    assert len(Certificate.from_json(forged_text(changed)).examine().wrong) == 2
 
 
 def test_errors_that_contradict_each_other_are_refused():

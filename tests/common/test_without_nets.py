@@ -26,7 +26,7 @@ from skfairdp import (
     certify,
 )
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS
+from skfairdp.foundation.expected_checks import DRAWN_DECISIONS, FRESH_FITS
 from skfairdp.preprocessing import PublicScaler
 from tests.common.roster import CLOSED_FORM, SMOOTHED, build, every_closed_form, once, people
 from tests.common.test_nothing_private_is_kept import fitted_names, traces

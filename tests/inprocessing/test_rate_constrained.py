@@ -177,7 +177,13 @@ def biased(n: int = 12_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.n
     return X, y, np.where(member == 1, "b", "a")
 
 
-@pytest.mark.parametrize("notion", list(NOTIONS))
+@pytest.mark.parametrize(
+    "notion",
+    [
+        pytest.param(notion, marks=() if notion == "equalized_odds" else pytest.mark.slow)
+        for notion in NOTIONS
+    ],
+)
 def test_the_gap_of_every_notion_meets_its_tolerance(notion) -> None:
     """Error of a gap: sampling .015 (6,000 test rows), noise below .01; .05 is allowed."""
     X, y, groups = biased()

@@ -24,7 +24,7 @@ from skfairdp.fairness.bounds.stored_numbers import cells_of
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import KINDS
 from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED, SCOPES
-from skfairdp.figures import rounded_down, rounded_up
+from skfairdp.foundation.figures import rounded_down, rounded_up
 
 _INTERVALS = (
     "Each interval alone has 95 % confidence; they do not hold together. The bound on the largest "

@@ -15,7 +15,7 @@ from skfairdp.inprocessing.fair_numbers.tables import (
     Table,
 )
 from skfairdp.inprocessing.fair_numbers.transport import band, shifts
-from skfairdp.numbers import TargetBounds
+from skfairdp.records.numbers import TargetBounds
 
 _AIMS = 21  # that are listed; there is one for every tolerance
 _LEVELS = (np.arange(1_000) + 0.5) / 1_000  # of a distribution, at which moves are looked at

@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.datasets.stored_rows import in_chunks
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.figures import significant_up
+from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.inprocessing.every_tolerance import OPEN, EveryTolerance
 from skfairdp.inprocessing.fair_numbers import tables
 from skfairdp.inprocessing.fair_numbers.points import NumberPath
@@ -22,11 +22,11 @@ from skfairdp.inprocessing.fair_numbers.tables import MULTIPLIERS, Table
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.inprocessing.regressor import GradientRegressor
-from skfairdp.numbers import TargetBounds
-from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
 from skfairdp.receipts import RowFacts
+from skfairdp.records.numbers import TargetBounds
+from skfairdp.records.stored_rows import in_chunks
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,13 +11,13 @@ import numpy as np
 
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.every_tolerance import OPEN
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.tables import Tables, plan_in_public, plan_tables
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, steps_for

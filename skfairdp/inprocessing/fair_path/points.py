@@ -10,10 +10,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.datasets.stored_rows import in_chunks
 from skfairdp.exceptions import FairnessWarning, warn_user
-from skfairdp.expected_checks import ADJUSTED_DECISIONS, expecting
-from skfairdp.figures import significant_up
+from skfairdp.foundation.expected_checks import ADJUSTED_DECISIONS, expecting
+from skfairdp.foundation.figures import significant_up
 from skfairdp.inprocessing.every_tolerance import EveryTolerance
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.display import FairPathDisplay
@@ -24,6 +23,7 @@ from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.plan import Plan
+from skfairdp.records.stored_rows import in_chunks
 
 
 class PathClassifier(EveryTolerance, GradientClassifier):

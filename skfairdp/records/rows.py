@@ -1,13 +1,14 @@
 """Checks of rows whose messages reveal no row.
 
 Whether rows are accepted is the data owner's to know, and assumed public
-(`skfairdp.assumptions.VALIDATION`). No message, warning or chained exception shows
+(`skfairdp.foundation.assumptions.VALIDATION`). No message, warning or chained exception shows
 a cell, a label, the place of a row or the number of rows.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -15,15 +16,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from skfairdp.datasets.stored_rows import (
+from skfairdp.records.labels import label_column, refuse_labels
+from skfairdp.records.one_column import table_of, unmasked
+from skfairdp.records.stored_rows import (
     LARGEST,
     StoredRows,
     made_up,
     refuse_changes,
     refuse_values,
 )
-from skfairdp.labels import label_column, refuse_labels
-from skfairdp.one_column import table_of, unmasked
 
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
 _HARMLESS = re.compile(
@@ -83,6 +84,20 @@ def check_features(
             "scale the features with declared bounds, e.g. skfairdp.preprocessing.PublicScaler."
         )
     return checked
+
+
+def refuse_other_order(**given: Any) -> None:
+    """Refuse tables and columns of pandas whose indices hold the same labels in another order."""
+    known = [(n, v.index) for n, v in given.items() if isinstance(v, pd.DataFrame | pd.Series)]
+    for (one, a), (other, b) in combinations(known, 2):
+        # Labels of another table, or of a reset index, say nothing about places.
+        alike = len(a) == len(b) and a.nlevels == b.nlevels and a.is_unique and b.is_unique
+        if alike and not a.equals(b) and bool(a.isin(b).all()):
+            raise ValueError(
+                f"The indices of {one!r} and {other!r} hold the same labels in another order, but "
+                f"rows are paired by place. Reindex one, as in {other}.loc[{one}.index], or pass "
+                f"{other}.to_numpy() if the order is meant."
+            )
 
 
 def validated(estimator: Any, X: Any, **options: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from scipy.sparse import coo_array, csr_matrix
 from sklearn.base import BaseEstimator
 
-from skfairdp.trained_rows import remember_rows, trained_on
+from skfairdp.records.given import remember_rows, trained_on
 
 TABLE = np.arange(60.0).reshape(20, 3)
 CONTAINERS = {

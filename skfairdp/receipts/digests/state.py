@@ -16,7 +16,7 @@ import pandas as pd
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from skfairdp.digests.code import library_name
+from skfairdp.receipts.digests.code import library_name
 
 # Parameters of estimators of scikit-learn and of this package that change no prediction of a
 # fitted one: where to log, how many workers to use, where fits are cached and charged.

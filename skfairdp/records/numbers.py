@@ -14,8 +14,8 @@ from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 
 from skfairdp.exceptions import warn_user
-from skfairdp.one_column import unmasked
-from skfairdp.parameters import Number
+from skfairdp.foundation.parameters import Number
+from skfairdp.records.one_column import unmasked
 
 # Names of the losses; "huber" is linear from a quarter of the half range on.
 LOSSES = ("squared", "huber")

@@ -20,7 +20,7 @@ DEPLOYER = "the party that deploys the model"
 def _read() -> tuple[dict[str, str], dict[str, str]]:
     """Sentences by name, and the place of each: code, or a person."""
     people = {"owner": OWNER, "certifier": CERTIFIER, "deployer": DEPLOYER}
-    text = files("skfairdp").joinpath("assumptions.toml").read_text(encoding="utf-8")
+    text = files("skfairdp.foundation").joinpath("assumptions.toml").read_text(encoding="utf-8")
     found: dict[str, str] = {}
     kept: dict[str, str] = {}
     for place, sentences in tomllib.loads(text).items():

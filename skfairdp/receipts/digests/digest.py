@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
-from skfairdp.digests import code, state
 from skfairdp.exceptions import UnboundModelError
+from skfairdp.receipts.digests import code, state
 
 _MAPPINGS = (dict, Bunch, OrderedDict, types.MappingProxyType)
 _CALLABLES = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc)

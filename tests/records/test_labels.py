@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import coo_array, csc_array
 
-from skfairdp.labels import take_rows
+from skfairdp.records.labels import take_rows
 
 TABLE = np.arange(12).reshape(4, 3)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.exceptions import DataConversionWarning
 
-from skfairdp.numbers import INTERVAL, TargetBounds, check_numbers, number_column
+from skfairdp.records.numbers import INTERVAL, TargetBounds, check_numbers, number_column
 
 BASE = [0.1, 2.0**53 + 1, -3.0, 7.0]
 

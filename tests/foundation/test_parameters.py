@@ -12,8 +12,8 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from skfairdp import DPSGDClassifier
-from skfairdp.digests.digest import state_digest
-from skfairdp.parameters import COUNT, POSITIVE, WithParameters, fixed
+from skfairdp.foundation.parameters import COUNT, POSITIVE, WithParameters, fixed
+from skfairdp.receipts.digests.digest import state_digest
 from tests.common.roster import SETTINGS
 
 

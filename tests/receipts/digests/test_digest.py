@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 from skfairdp import DPSGDClassifier, certify
-from skfairdp.digests.digest import state_digest
+from skfairdp.receipts.digests.digest import state_digest
 from tests.certificate.fakes import ThresholdClassifier
 
 

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Protocol, dataclass_transform, get_origin
 import numpy as np
 import pandas as pd
 
-from skfairdp.documentation import complete_docstrings
-from skfairdp.scikit_learn import BaseEstimator
+from skfairdp.foundation.documentation import complete_docstrings
+from skfairdp.foundation.scikit_learn import BaseEstimator
 
 
 class Check(Protocol):

@@ -15,8 +15,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import type_of_target
 
 from skfairdp.exceptions import warn_user
-from skfairdp.one_column import columns_of, objects, of_one_kind
-from skfairdp.parameters import CLASSES
+from skfairdp.foundation.parameters import CLASSES
+from skfairdp.records.one_column import columns_of, objects, of_one_kind
 
 _PART = 1 << 20
 

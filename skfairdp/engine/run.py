@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.assumptions import PROCESSES
-from skfairdp.datasets.stored_rows import StoredRows
-from skfairdp.digests.fit_digests import bind_each
-from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.fairness.groups import Groups
-from skfairdp.persons import Persons
+from skfairdp.foundation.assumptions import PROCESSES
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.receipts import RowFacts
+from skfairdp.receipts.digests.state import WITHOUT_EFFECT, Recipe
+from skfairdp.receipts.receipt import bind_each
+from skfairdp.records.persons import Persons
+from skfairdp.records.stored_rows import StoredRows
 
 if TYPE_CHECKING:
     import torch

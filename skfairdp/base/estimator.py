@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate import Certificate, certify
-from skfairdp.digests.fit_digests import bind_each, changes
-from skfairdp.digests.state import WITHOUT_EFFECT, Recipe
-from skfairdp.documentation import completed_by
-from skfairdp.exceptions import UnboundModelError
-from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS, FRESH_REGRESSIONS, expecting
+from skfairdp.base.fitted_state import ChargedFit, FittedState, refusing_weights
 from skfairdp.fairness.notions import Notion
-from skfairdp.labels import encode_labels
-from skfairdp.numbers import check_numbers
-from skfairdp.parameters import SHARED, Check, WithParameters
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import SHARED, Check
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.protocol import Certifiable
+from skfairdp.protocol import CERTIFY
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts, quote
-from skfairdp.receipts.charged_fit import ChargedFit, refusing_weights
 from skfairdp.records import Given
-from skfairdp.rows import check_features, check_rows
-from skfairdp.scikit_learn import ClassifierMixin, RegressorMixin
-from skfairdp.trained_rows import remember_rows
+from skfairdp.records.given import remember_rows
+
+if TYPE_CHECKING:
+    from skfairdp.certificate import Certificate
 
 
-class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
+class PrivateEstimator(ChargedFit, FittedState):
     """Base class of all private estimators; `Certifiable` lists the requirements of certificates.
 
     A subclass lists its parameters in ``_parameters``, declares its fitted attributes (each
@@ -88,14 +80,6 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     ledger: str | PathLike[str] | PrivacyLedger | None = None
 
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {**SHARED, "ledger": LEDGER}
-    _released: ClassVar[tuple[str, ...]] = ("classes_", "feature_names_in_", "n_features_in_")
-    # Views of the receipt of a fit, whose digests are kept one by one.
-    _views: ClassVar[tuple[str, ...]] = ("groups_", "privacy_")
-    # Parameters that hold a net (or another model), or None for a default one.
-    _nets: ClassVar[tuple[str, ...]] = ("net",)
-    # Released attributes that predicting may change, and parameters that only served the fit.
-    _changes_by_use: ClassVar[tuple[str, ...]] = ()
-    _served_the_fit: ClassVar[tuple[str, ...]] = ()
     _charges_privacy = True
     # Whether a fit takes person_ids; who does not refuses them.
     _takes_persons: ClassVar[bool] = False
@@ -105,14 +89,11 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         "person_ids": True,
     }
 
-    receipt_: Receipt = field(init=False)
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Wrap `fit`: store digests of the fitted state, and explain why it takes no weights."""
+        """Wrap `fit`: let it explain why it takes no weights."""
         if "fit" in vars(cls):
             setattr(cls, "fit", refusing_weights(vars(cls)["fit"]))  # noqa: B010
         super().__init_subclass__(**kwargs)
-        cls._released = (*dict.fromkeys((*cls._released, "receipt_")),)
 
     @refusing_weights
     def fit(
@@ -252,7 +233,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             public_groups=public_groups,
         )
 
-    @completed_by(certify)
+    @completed_by(CERTIFY)
     def certify(
         self,
         X: ArrayLike | None = None,
@@ -266,6 +247,8 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         count_epsilon: float | None = None,
     ) -> Certificate:
         """Certify privacy and fairness of the model; see `skfairdp.certify` for all options."""
+        from skfairdp.certificate import certify  # so that no fit loads it
+
         check_is_fitted(self)
         return certify(
             self,
@@ -293,93 +276,6 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
 
         return default_net()
 
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether the estimator holds a released state."""
-        return "receipt_" in vars(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what `__getstate__` kept; refuse a fitted model from before there were receipts."""
-        if "fit_digests_" in state:
-            raise UnboundModelError(
-                f"This {type(self).__name__} was fitted by a development version of skfairdp that "
-                "left no receipt_, in which this version looks for its promise. Fit it again."
-            )
-        super().__setstate__(state)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes, nothing else."""
-        state = dict(super().__getstate__())
-        allowed = set(self.get_params(deep=False)) | set(self._released) | {"_sklearn_version"}
-        state = {name: value for name, value in state.items() if name in allowed}
-        for name in (*self._nets, "estimator"):
-            if hasattr(state.get(name), "get_params"):
-                state[name] = clone(state[name])  # what was trained elsewhere stays there
-        return state
-
-    def _digest_state(self) -> dict[str, Any]:
-        """Return everything that predictions depend on."""
-        own = vars(self)
-        parameters = self.get_params(deep=False)
-        kept = {n: own[n] for n in self._released if n in own and n != "receipt_"}
-        kept |= {n: getattr(self, n) for n in self._views if hasattr(self, n)}
-        counted = set(parameters) - WITHOUT_EFFECT - set(self._served_the_fit)
-        # Attributes that replace a method or setting of the class; nothing else is checked.
-        aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
-        return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
-
-    def _bound_state(self) -> dict[str, Any]:
-        """Return the state that no use of the fitted model changes."""
-        state = self._digest_state()
-        return {name: part for name, part in state.items() if name not in self._changes_by_use}
-
-    def _keep_receipt(
-        self, receipt: Receipt, charge: Charge, known: dict[Any, Any] | None = None
-    ) -> None:
-        """Keep the receipt of a fit with the digests of what it left, and commit its charge.
-
-        `known`: of models that are bound together, as in `bind_each`.
-        """
-        self.receipt_ = receipt
-        digests = bind_each(self._bound_state(), known)
-        self.receipt_ = receipt.settled(digests, charge.commit())
-
-    def _bind(self) -> None:
-        """Digest anew what a fitted model holds, after a change that its fit stands behind."""
-        self.receipt_ = self.receipt_.settled(bind_each(self._bound_state()))
-
-    def _state(self, privacy: PrivacyGuarantee | None, *, one_of_several: bool = False) -> None:
-        """Let a fitted model state what its rows have spent beyond its own fit.
-
-        `one_of_several`: whether it was chosen among others.
-        """
-        self.receipt_ = self.receipt_.stating(privacy, one_of_several=one_of_several)
-        self._bind()
-
-    def _changed_since_fit(self) -> tuple[str, ...]:
-        """List, in words, the parts that changed since `fit`; empty for an unchanged model."""
-        receipt = vars(self).get("receipt_")
-        return changes(None if receipt is None else receipt.digests, self._bound_state())
-
-    @property
-    def _left(self) -> Receipt:
-        """The receipt of the fit; an AttributeError before it."""
-        receipt = vars(self).get("receipt_")
-        if receipt is None:
-            raise AttributeError(f"This {type(self).__name__} is not fitted: it has no receipt_.")
-        return receipt
-
-    @property
-    def privacy_(self) -> PrivacyGuarantee | None:  # type: ignore[override]
-        return self._left.stated.privacy
-
-    @property
-    def groups_(self) -> tuple | None:
-        return self._left.groups
-
-    def _forget(self) -> None:
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:
-            delattr(self, name)
-
     def _randomness(self) -> tuple[int, NoiseSource]:
         """Return a seed for draws that protect no record, and a source for noise and batches."""
         if self.random_state is None:
@@ -387,88 +283,3 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         else:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return seed, NoiseSource(seed if self.reproducible_noise else None)
-
-
-class Planned:
-    """Mixin of estimators whose fit releases what a plan lists."""
-
-    _left: Receipt
-
-    @property
-    def plan_(self) -> Plan:
-        plan = self._left.stated.plan
-        assert plan is not None  # or there is no receipt
-        return plan
-
-
-class PrivatePredictor(PrivateEstimator):
-    """Base class of all private classifiers and regressors."""
-
-    @property
-    def _takes_images(self) -> bool:
-        """Whether a row may have further dimensions."""
-        return getattr(self, "net", None) is not None
-
-    def _features(self, X: ArrayLike) -> np.ndarray:
-        check_is_fitted(self)
-        return check_features(self, X, allow_nd=self._takes_images)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = not self.reproducible_noise
-        tags.input_tags.sparse = self._in_parts
-        return expecting(tags, FRESH_FITS if tags.non_deterministic else {})
-
-
-class PrivateClassifier(ClassifierMixin, PrivatePredictor):
-    """Base class of all private classifiers.
-
-    Attributes
-    ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
-    """
-
-    _multiclass: ClassVar[bool] = True
-
-    classes_: np.ndarray = field(init=False)
-
-    def _rows_of_fit(
-        self, X: Any, y: Any, declared: Any
-    ) -> tuple[NDArray, NDArray, NDArray[np.int64]]:
-        """Rows of a fit, its classes, and a code of each label; -1 for one outside `declared`."""
-        images, known = self._takes_images, declared is not None
-        X, y = check_rows(self, X, y, allow_nd=images, labels_declared=known)
-        return X, *encode_labels(y, declared, multiclass=self._multiclass)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        tags.classifier_tags.multi_class = self._multiclass
-        drawn = DRAWN_DECISIONS if self._draws_decisions else {}
-        return expecting(tags, tags.expected_failed_checks, drawn)
-
-    @property
-    def _draws_decisions(self) -> bool:
-        """Whether `predict` draws, so that a row may get the less likely class."""
-        return False
-
-    @property
-    def _decides_by_parameters(self) -> bool:
-        """Whether the parameters of `module_`, or `theta_`, alone decide about a row."""
-        return False
-
-
-class PrivateRegressor(RegressorMixin, PrivatePredictor):
-    """Base class of all private regressors."""
-
-    def _numbers_of_fit(self, X: Any, y: Any) -> tuple[NDArray, NDArray[np.float64]]:
-        """Rows of a fit and the number of each."""
-        X = check_features(self, X, allow_nd=self._takes_images, reset=True)
-        return X, check_numbers(self, y, len(X))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        fresh = FRESH_REGRESSIONS if tags.non_deterministic else {}
-        return expecting(tags, tags.expected_failed_checks, fresh)

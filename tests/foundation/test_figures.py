@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import skfairdp
 from skfairdp.certificate.sentence import certainty
-from skfairdp.figures import (
+from skfairdp.foundation.figures import (
     as_given,
     epsilon_text,
     factor_text,
