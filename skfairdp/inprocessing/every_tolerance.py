@@ -36,7 +36,7 @@ OPEN = Number(0.0, 1.0, low_open=True, high_open=True)
 
 
 class EveryTolerance(GradientPredictor):
-    """Template of a model that stands at one of many points, all known from released tables.
+    """Template of a model that uses one of many points, all known from released tables.
 
     A mechanism trains a net and releases tables. It says what they tell about all points
     (`_path_of`), and which point is used for its `tolerance` (`_stand_at`).

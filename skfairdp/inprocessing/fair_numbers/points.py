@@ -1,4 +1,4 @@
-"""Points that a fair regressor can stand at, from released tables of scores by group."""
+"""Points of a fair regressor, one for a tolerance, from released tables of scores by group."""
 
 from __future__ import annotations
 
