@@ -97,6 +97,23 @@ def test_torch_is_imported_only_where_models_are_trained() -> None:
     assert found == []
 
 
+def imports_at_first(path: Path) -> list[str]:
+    """Modules that are imported with a file: neither in a function nor for a type checker."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    statements = (node for node in body if isinstance(node, ast.ImportFrom))
+    return [node.module or "" for node in statements]
+
+
+def test_no_module_that_fits_loads_certificates() -> None:
+    found = [
+        str(path.relative_to(PACKAGE))
+        for path in FILES
+        if room_of(path) in {"engine", "base"} | LAYERS[RANKS["inprocessing"]] | {"additive"}
+        and any(module.startswith("skfairdp.certificate") for module in imports_at_first(path))
+    ]
+    assert found == []
+
+
 def test_every_room_is_in_a_layer() -> None:
     rooms = {room_of(path) for path in FILES} - {""}
     assert rooms <= set(RANKS), f"put {sorted(rooms - set(RANKS))} into a layer of LAYERS"

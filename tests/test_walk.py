@@ -15,12 +15,12 @@ from tests.walk import PACKAGE, walking
 # above what they count today. They only go down: a change that reaches one belongs elsewhere, or
 # needs a reason in its commit.
 LIMITS = {
-    "DPSGDClassifier.fit": (73, 419, 114),
-    "the same with a ledger": (71, 412, 115),
-    "FairPathClassifier.fit": (84, 517, 134),
-    "certify": (55, 269, 95),
-    "str of the certificate": (22, 100, 29),
-    "skfairdp report": (146, 927, 261),
+    "DPSGDClassifier.fit": (64, 412, 97),
+    "the same with a ledger": (64, 405, 98),
+    "FairPathClassifier.fit": (75, 508, 117),
+    "certify": (53, 269, 86),
+    "str of the certificate": (21, 98, 28),
+    "skfairdp report": (137, 912, 239),
 }
 
 

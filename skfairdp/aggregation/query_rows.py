@@ -14,8 +14,8 @@ from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.foundation.assumptions import ONE_TEACHER, VOTES_PLANNED
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.records.persons import Persons, refuse_other_order
-from skfairdp.records.rows import check_features
+from skfairdp.records.persons import Persons
+from skfairdp.records.rows import check_features, refuse_other_order
 
 
 @dataclass(frozen=True, eq=False)

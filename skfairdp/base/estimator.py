@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -14,18 +14,20 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.base.charged_fit import ChargedFit, refusing_weights
-from skfairdp.base.fitted_state import FittedState
-from skfairdp.certificate import Certificate, certify
+from skfairdp.base.fitted_state import ChargedFit, FittedState, refusing_weights
 from skfairdp.fairness.notions import Notion
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.foundation.parameters import SHARED, Check
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
+from skfairdp.protocol import CERTIFY
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts, quote
 from skfairdp.records import Given
 from skfairdp.records.given import remember_rows
+
+if TYPE_CHECKING:
+    from skfairdp.certificate import Certificate
 
 
 class PrivateEstimator(ChargedFit, FittedState):
@@ -231,7 +233,7 @@ class PrivateEstimator(ChargedFit, FittedState):
             public_groups=public_groups,
         )
 
-    @completed_by(certify)
+    @completed_by(CERTIFY)
     def certify(
         self,
         X: ArrayLike | None = None,
@@ -245,6 +247,8 @@ class PrivateEstimator(ChargedFit, FittedState):
         count_epsilon: float | None = None,
     ) -> Certificate:
         """Certify privacy and fairness of the model; see `skfairdp.certify` for all options."""
+        from skfairdp.certificate import certify  # so that no fit loads it
+
         check_is_fitted(self)
         return certify(
             self,

@@ -66,7 +66,8 @@ class Certificate(Claims):
         python = self.library_versions.get("python", "")
         deployed = unwrap(model)
         return (
-            deployed.matches(self.model_digest, python)
+            not self.edited
+            and deployed.matches(self.model_digest, python)
             and not any(contradictions(self, deployed))
             and self.examine().holds
         )

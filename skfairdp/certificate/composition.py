@@ -55,10 +55,8 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
         return _of_releases(deployed, place, public_steps)
     other, declared = sorted_steps(leaves, public_steps)
     stated = [step.privacy_ for _, step in other if charges_privacy(step)]
-    own_search = next((search for search in deployed.searches if charges_privacy(search)), None)
-    last = deployed.final if own_search is None else own_search
-    if charges_privacy(last):
-        stated.append(last.privacy_)
+    if charges_privacy(deployed.charged):
+        stated.append(deployed.charged.privacy_)
     if None in stated:
         return None
 

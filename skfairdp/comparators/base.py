@@ -33,8 +33,7 @@ from skfairdp.foundation.parameters import (
 )
 from skfairdp.foundation.scikit_learn import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from skfairdp.records.labels import encode_labels
-from skfairdp.records.persons import refuse_other_order
-from skfairdp.records.rows import check_features, check_rows
+from skfairdp.records.rows import check_features, check_rows, refuse_other_order
 
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
 

@@ -10,6 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skfairdp.engine.run import (
+    ReadRows,
+    ReadyNet,
+    Run,
+    Training,
+    joined,
+    refuse_idle_optimizer,
+    refuse_persons,
+    rows_of,
+    watched,
+)
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.foundation.parameters import (
     COUNT,
@@ -21,17 +32,6 @@ from skfairdp.foundation.parameters import (
     check_parameters,
 )
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
-from skfairdp.inprocessing.run import (
-    ReadRows,
-    ReadyNet,
-    Run,
-    Training,
-    joined,
-    refuse_idle_optimizer,
-    refuse_persons,
-    rows_of,
-    watched,
-)
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
@@ -241,9 +241,8 @@ class GradientPredictor(BudgetedPredictor):
         No row is needed: what is refused here is refused before anything is charged. `row_shape`:
         of one row. `classes`: None for a regressor. `seed`: of the initial weights.
         """
-        from skfairdp.engine.inference import link_of
         from skfairdp.engine.inspection import refuse_unstable_rows, refuse_wrong_outputs
-        from skfairdp.engine.nets import prepare_net
+        from skfairdp.engine.nets import link_of, prepare_net
         from skfairdp.engine.optimizers import copy_module
 
         assert quote.plan is not None

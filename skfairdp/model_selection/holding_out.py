@@ -19,7 +19,7 @@ from skfairdp.fairness.notions import Notion
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.unwrap import unwrap
 from skfairdp.records.labels import count_rows, label_column
-from skfairdp.records.persons import refuse_other_order
+from skfairdp.records.rows import refuse_other_order
 from skfairdp.records.stored_rows import refuse_malformed
 
 BINS = 20  # of the predicted probability, for the area under the curve

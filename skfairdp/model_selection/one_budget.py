@@ -24,7 +24,7 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoting import priced
 from skfairdp.records import Given
-from skfairdp.records.persons import refuse_other_order
+from skfairdp.records.rows import refuse_other_order
 
 # A total from this share of the budget on is near enough.
 _NEAR = 0.99

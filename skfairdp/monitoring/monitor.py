@@ -24,7 +24,7 @@ from skfairdp.monitoring.store import Document, FileStore, MemoryStore
 from skfairdp.monitoring.waiting import Rows, binary, settled, take_labels, wait
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.records.persons import refuse_other_order
+from skfairdp.records.rows import refuse_other_order
 
 
 class GapMonitor(Readings):

@@ -32,7 +32,7 @@ from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoting import inner_quote
 from skfairdp.records import Given
 from skfairdp.records.labels import count_rows
-from skfairdp.records.persons import refuse_other_order
+from skfairdp.records.rows import refuse_other_order
 
 # The largest that was published; shorter cold starts begin with a more uneven table.
 _USUAL_COLD_START = 25

@@ -307,6 +307,11 @@ class Deployed:
         return Deployed(inner.model, inner.final, stages, searches, pipelines)
 
     @property
+    def charged(self) -> Any:
+        """Search or last estimator whose guarantee covers the training of this model."""
+        return next((search for search in self.searches if charges_privacy(search)), self.final)
+
+    @property
     def ledger(self) -> Any:
         """Ledger that training charged: that of a search goes before its estimator's."""
         parts = (*self.trained.searches, self.trained.final)

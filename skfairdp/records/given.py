@@ -17,7 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from skfairdp.records.labels import count_rows, take_rows
-from skfairdp.records.persons import Persons, encode_persons, refuse_other_order
+from skfairdp.records.persons import Persons, encode_persons
+from skfairdp.records.rows import refuse_other_order
 from skfairdp.records.stored_rows import StoredRows, with_columns_of
 
 

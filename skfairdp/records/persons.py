@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import date
 from hashlib import blake2b
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -114,20 +113,6 @@ def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
                 "rounded digit could make two persons of one. Read ids as text or as integers."
             )
     return Persons(codes, len(found), most)
-
-
-def refuse_other_order(**given: Any) -> None:
-    """Refuse tables and columns of pandas whose indices hold the same labels in another order."""
-    known = [(n, v.index) for n, v in given.items() if isinstance(v, pd.DataFrame | pd.Series)]
-    for (one, a), (other, b) in combinations(known, 2):
-        # Labels of another table, or of a reset index, say nothing about places.
-        alike = len(a) == len(b) and a.nlevels == b.nlevels and a.is_unique and b.is_unique
-        if alike and not a.equals(b) and bool(a.isin(b).all()):
-            raise ValueError(
-                f"The indices of {one!r} and {other!r} hold the same labels in another order, but "
-                f"rows are paired by place. Reindex one, as in {other}.loc[{one}.index], or pass "
-                f"{other}.to_numpy() if the order is meant."
-            )
 
 
 def looks_like_an_identifier(name: Hashable) -> bool:

@@ -8,6 +8,7 @@ a cell, a label, the place of a row or the number of rows.
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -83,6 +84,20 @@ def check_features(
             "scale the features with declared bounds, e.g. skfairdp.preprocessing.PublicScaler."
         )
     return checked
+
+
+def refuse_other_order(**given: Any) -> None:
+    """Refuse tables and columns of pandas whose indices hold the same labels in another order."""
+    known = [(n, v.index) for n, v in given.items() if isinstance(v, pd.DataFrame | pd.Series)]
+    for (one, a), (other, b) in combinations(known, 2):
+        # Labels of another table, or of a reset index, say nothing about places.
+        alike = len(a) == len(b) and a.nlevels == b.nlevels and a.is_unique and b.is_unique
+        if alike and not a.equals(b) and bool(a.isin(b).all()):
+            raise ValueError(
+                f"The indices of {one!r} and {other!r} hold the same labels in another order, but "
+                f"rows are paired by place. Reindex one, as in {other}.loc[{one}.index], or pass "
+                f"{other}.to_numpy() if the order is meant."
+            )
 
 
 def validated(estimator: Any, X: Any, **options: Any) -> Any:

@@ -27,7 +27,7 @@ from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import GENERATOR
 from skfairdp.receipts import Quote, RowFacts
-from skfairdp.records.persons import refuse_other_order
+from skfairdp.records.rows import refuse_other_order
 from skfairdp.representation.bounds import (
     downstream_bound,
     group_information_bound,
