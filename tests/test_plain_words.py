@@ -32,7 +32,7 @@ MODULES = [
 PAGES = [
     *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "notebooks" not in path.parts),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    ROOT / "skfairdp" / "assumptions.toml",
+    ROOT / "skfairdp" / "foundation" / "assumptions.toml",
 ]
 
 

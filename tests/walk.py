@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 import skfairdp
+import skfairdp.certificate.certifying
 from tests.entropy import repeated
 
 PACKAGE = str(Path(skfairdp.__file__).parent) + "/"

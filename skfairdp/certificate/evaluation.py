@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp import assumptions
 from skfairdp.certificate import counted_claims as counted
 from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
@@ -26,11 +25,12 @@ from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
-from skfairdp.figures import as_given, rounded_down, rounded_up
-from skfairdp.labels import count_rows, take_rows
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given, rounded_down, rounded_up
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
 from skfairdp.receipts.unwrap import Deployed, takes_groups
+from skfairdp.records.labels import count_rows, take_rows
 
 _LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show anything
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_rate_intervals
 from skfairdp.fairness.guarantee import group_text
-from skfairdp.figures import rounded_down, rounded_up
+from skfairdp.foundation.figures import rounded_down, rounded_up
 from skfairdp.privacy.accounting.serialization import label_from_json, label_to_json
 
 LEVEL = 0.95

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from skfairdp import Certificate, GapMonitor
-from skfairdp.assumptions import POSITIVE_OUTCOME
 from skfairdp.certificate.render.record_sections import check_watch
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_bytes, read_text, write_whole
@@ -21,6 +20,7 @@ from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import DEPLOYED
+from skfairdp.foundation.assumptions import POSITIVE_OUTCOME
 
 
 def monitor(arguments: argparse.Namespace) -> int:

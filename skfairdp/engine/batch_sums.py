@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.norms import LEAST_MARGIN, clip_factors, rounding_margin
 from skfairdp.engine.processes import Processes
@@ -18,11 +17,12 @@ from skfairdp.engine.row_blocks import PairwiseSum, blocks, fill
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler, StoredBatches
 from skfairdp.engine.sum_margins import margin_of, rows_of
 from skfairdp.exceptions import PlanError
-from skfairdp.persons import Persons
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import NEIGHBOURS
+from skfairdp.records.persons import Persons
+from skfairdp.records.stored_rows import StoredRows
 
 
 @dataclass(frozen=True)

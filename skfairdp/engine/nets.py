@@ -17,16 +17,23 @@ from torch import Tensor, nn
 
 from skfairdp.engine.inspection import refuse_mixing_modules
 from skfairdp.engine.modules import MLP
-from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer, make_optimizer
-from skfairdp.engine.parameter_vector import FlatParameters, flatten
+from skfairdp.engine.optimizers import (
+    FlatOptimizer,
+    FlatParameters,
+    flat_optimizer,
+    flatten,
+    make_optimizer,
+)
 from skfairdp.engine.randomness import SeededDraws
-from skfairdp.numbers import LOSSES
-from skfairdp.parameters import Number
+from skfairdp.foundation.parameters import Number
+from skfairdp.records.numbers import LOSSES
 
 _CRITERIA = ({"criterion": nn.MSELoss}, {"criterion": nn.HuberLoss, "criterion__delta": 0.25})
 # Criteria of the losses of numbers, by name.
 NUMBER_LOSSES: dict[str, dict[str, Any]] = dict(zip(LOSSES, _CRITERIA, strict=True))
 _OURS = {"batch_size": 128, "max_epochs": 10}  # skorch's defaults
+_LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
+_NUMBER_LINKS = dict.fromkeys((nn.MSELoss, nn.HuberLoss), "number")
 
 
 def default_net() -> NeuralNet:
@@ -251,3 +258,18 @@ def _initialize_optimizer(net: NeuralNet) -> NeuralNet:
 def _callbacks(net: NeuralNet) -> list[Any]:
     given = net.callbacks if net.callbacks not in (None, "disable") else []
     return [callback[1] if isinstance(callback, tuple) else callback for callback in given]
+
+
+def link_of(criterion: nn.Module, *, of_numbers: bool = False) -> str:
+    """Return the kind of outputs of a module trained with a criterion.
+
+    What `probabilities` takes; "number" for one scaled number a row, where `of_numbers`.
+    """
+    links: dict[type[nn.Module], str] = _NUMBER_LINKS if of_numbers else _LINKS
+    if type(criterion) in links:
+        return links[type(criterion)]
+    allowed = ", ".join(kind.__name__ for kind in links)
+    raise ValueError(
+        f"'net' has the criterion {type(criterion).__name__}; allowed are {allowed}: their loss of "
+        "a record depends on that record alone."
+    )

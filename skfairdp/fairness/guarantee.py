@@ -11,8 +11,8 @@ from skfairdp.fairness.kinds import KINDS
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.fairness.scopes import DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
-from skfairdp.figures import rounded_up
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments, check_values
+from skfairdp.foundation.figures import rounded_up
+from skfairdp.foundation.parameters import NONE, PROBABILITY, Number, check_arguments, check_values
 
 RARE = 0.01  # selection rates below this, or above one minus this, make a model nearly constant
 _UNIT = Number(0.0, 1.0)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
-from skfairdp.assumptions import of_attribute, of_training, seed_known
 from skfairdp.base import Planned, PrivateClassifier, PrivatePredictor
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups
-from skfairdp.parameters import NOISE_MULTIPLIER, NONE
+from skfairdp.foundation.assumptions import of_attribute, of_training, seed_known
+from skfairdp.foundation.parameters import NOISE_MULTIPLIER, NONE
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skfairdp.datasets.stored_rows import in_chunks, stored_rows
-from skfairdp.digests.fit_digests import bind_each
-from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
-from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
-from skfairdp.inprocessing.run import (
+from skfairdp.engine.run import (
     ReadRows,
     ReadyNet,
     Run,
@@ -25,12 +21,24 @@ from skfairdp.inprocessing.run import (
     rows_of,
     watched,
 )
-from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
+from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
+from skfairdp.foundation.parameters import (
+    COUNT,
+    NONE,
+    NORM,
+    SEQUENCE,
+    Choice,
+    Number,
+    check_parameters,
+)
+from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
+from skfairdp.receipts.receipt import bind_each
 from skfairdp.records import Given
+from skfairdp.records.stored_rows import in_chunks, stored_rows
 
 if TYPE_CHECKING:
     import torch
@@ -233,10 +241,9 @@ class GradientPredictor(BudgetedPredictor):
         No row is needed: what is refused here is refused before anything is charged. `row_shape`:
         of one row. `classes`: None for a regressor. `seed`: of the initial weights.
         """
-        from skfairdp.engine.inference import link_of
         from skfairdp.engine.inspection import refuse_unstable_rows, refuse_wrong_outputs
-        from skfairdp.engine.nets import prepare_net
-        from skfairdp.engine.parameter_vector import copy_module
+        from skfairdp.engine.nets import link_of, prepare_net
+        from skfairdp.engine.optimizers import copy_module
 
         assert quote.plan is not None
         assert quote.facts is not None
@@ -322,7 +329,7 @@ class GradientPredictor(BudgetedPredictor):
 
         `train`: in place of `_train`, for models that are trained together.
         """
-        from skfairdp.engine.parameter_vector import copy_parameters
+        from skfairdp.engine.optimizers import copy_parameters
         from skfairdp.engine.release import NoisyRelease
         from skfairdp.engine.training import Progress
 

@@ -17,14 +17,14 @@ from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import json_label
 from skfairdp.fairness.notions import get_notion
+from skfairdp.foundation.parameters import NONE, PROBABILITY, Number, check_values
 from skfairdp.monitoring.evidence import Levels, PairState, bounds, first_states, states_of
 from skfairdp.monitoring.readings import EVENTS, Readings, labels_of
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
 from skfairdp.monitoring.waiting import Rows, binary, settled, take_labels, wait
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_values
-from skfairdp.persons import refuse_other_order
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.records.rows import refuse_other_order
 
 
 class GapMonitor(Readings):

@@ -10,15 +10,15 @@ from typing import Any, Self
 
 import pandas as pd
 
-from skfairdp.documentation import completed_by
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import label_from_json
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.smallest_gap import SmallestGap, certifiable, smallest_gap
-from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.figures import as_given, percent_text, rounded_down, rounded_up
+from skfairdp.foundation.parameters import COUNT, Number, check_values
 from skfairdp.monitoring import evidence
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
-from skfairdp.parameters import COUNT, Number, check_values
 from skfairdp.privacy.ledger import PrivacyLedger
 
 FORMAT = 2

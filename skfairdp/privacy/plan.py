@@ -12,8 +12,8 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from skfairdp.documentation import completed_by
-from skfairdp.parameters import CHANCE, COUNT, POSITIVE, PRICE, Number
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import CHANCE, COUNT, POSITIVE, PRICE, Number
 from skfairdp.privacy.relations import ADJACENCIES, NEIGHBOURS, check_name
 
 # Limits with exact noise: numbers that a step releases, and the smallest noise multiplier.

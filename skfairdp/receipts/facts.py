@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skfairdp.fairness.groups import Groups, label_order
-from skfairdp.parameters import COUNT, GROUP_SIZE, GROUPS, Number
+from skfairdp.foundation.parameters import COUNT, GROUP_SIZE, GROUPS, Number
 from skfairdp.privacy.accounting.serialization import plain_label
 
 _FEATURES = Number(0, integer=True)

@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skfairdp.digests.code import is_elementwise, library_name
+from skfairdp.receipts.digests.code import is_elementwise, library_name
 
 # Exact types everywhere: an object of a subclass may keep what it is compared with.
 _NUMBERS = {int, float, *(kind for kind in np.sctypeDict.values() if issubclass(kind, np.number))}

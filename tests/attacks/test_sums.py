@@ -29,7 +29,7 @@ from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
 from skfairdp.engine.nets import prepare_net
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.row_blocks import PairwiseSum
@@ -38,6 +38,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
 from tests.privacy.plans import empty_plan, unlimited
 
+REHEARSES_ANEW = True
 BINARY = nn.BCEWithLogitsLoss()
 
 

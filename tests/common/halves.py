@@ -27,8 +27,8 @@ from skfairdp import (
     SFPATEClassifier,
 )
 from skfairdp.exceptions import FairnessWarning
-from skfairdp.labels import encode_labels
-from skfairdp.rows import check_rows
+from skfairdp.records.labels import encode_labels
+from skfairdp.records.rows import check_rows
 
 Half = list[Any]
 

@@ -21,8 +21,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.discovery import all_estimators
 
 from skfairdp import certify
-from skfairdp.digests.code import is_elementwise
 from skfairdp.receipts import step_rules, unwrap
+from skfairdp.receipts.digests.code import is_elementwise
 from skfairdp.receipts.harmless_steps import (
     CONTAINERS,
     FLAG,

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import pad
 
-from skfairdp.assumptions import ALONE
 from skfairdp.engine.exact_products import AS_TORCH, EXACT, Products
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill
+from skfairdp.foundation.assumptions import ALONE
 
 
 class Block(NamedTuple):

@@ -20,7 +20,7 @@ from torch.func import functional_call, grad, vmap
 from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
 from skfairdp.engine.objectives import check_losses
-from skfairdp.engine.parameter_vector import FlatParameters, copy_module
+from skfairdp.engine.optimizers import FlatParameters, copy_module
 from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import blocks, fill, rows_for, rows_within
 

@@ -18,7 +18,7 @@ from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
 from skfairdp.engine.objectives import Objective, check_losses
-from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.optimizers import FlatParameters
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, person_block, rows_for, rows_within
 
