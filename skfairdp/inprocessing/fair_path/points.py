@@ -70,9 +70,8 @@ class PathClassifier(GradientClassifier):
     def _is_binary(self) -> bool:
         return len(self.classes_) == 2
 
-    def _path_of(self, plan: Plan) -> ReleasedPath:
+    def _path_of(self, plan: Plan, rates: Rates) -> ReleasedPath:
         """Put released tables and the noise that their plan says together."""
-        rates = self._rates
         stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
         of_path, of_accuracy = (
             PrefixSums(self.changed_.shape[-1], stds.get(n, 0.0)).stds for n in ("path", "accuracy")
@@ -124,7 +123,7 @@ class PathClassifier(GradientClassifier):
             cost what one costs. Its digest is its own.
         """
         self._check_movable((tolerance,))
-        return self._moved(tolerance, self._path_of(self.plan_))
+        return self._moved(tolerance, self._path_of(self.plan_, self._rates))
 
     def _check_movable(self, tolerances: Iterable[float]) -> None:
         check_is_fitted(self)
@@ -159,7 +158,7 @@ class PathClassifier(GradientClassifier):
         """
         check_is_fitted(self)
         assert self.groups_ is not None
-        return self._path_of(self.plan_).frame(self.groups_)
+        return self._path_of(self.plan_, self._rates).frame(self.groups_)
 
     def plot_path(self, **options: Any) -> FairPathDisplay:
         """Draw the path, and where on it the classifier stands.
@@ -211,7 +210,7 @@ class PathClassifier(GradientClassifier):
         if not asked:
             raise ValueError(f"'tolerances' must be a list of gaps; got {tolerances!r}.")
         self._check_movable(asked)
-        path = self._path_of(self.plan_)
+        path = self._path_of(self.plan_, self._rates)
         with warnings.catch_warnings():
             # What a tolerance did not reach, its certificate says.
             warnings.simplefilter("ignore", FairnessWarning)
