@@ -103,15 +103,18 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/attribute/group_estimates.py": {"none": "attenuated_bound"},
     "inprocessing/attribute/reduction.py": {"exact": "reduced"},
     "inprocessing/budgeted.py": {"exact": "BudgetedPredictor._planned"},
-    "inprocessing/fair_numbers/regressor.py": {"exact": "refuse_noise_of_tables"},
-    "inprocessing/fair_numbers/tables.py": {"together": "Table.bound Table.reach chosen"},
+    "inprocessing/every_tolerance.py": {"exact": "EveryTolerance._refuse_noise_of_tables"},
+    "inprocessing/fair_numbers/points.py": {"together": "NumberPath.choose"},
+    "inprocessing/fair_numbers/tables.py": {
+        "none": "Table.gap",
+        "together": "Table.bound Table.reach",
+    },
     "inprocessing/fair_numbers/transport.py": {
         "none": "Scores.gap",
         "order": "Scores.places Scores.quantiles",
         "proof": "band shifts",
     },
     "inprocessing/class_weights.py": {"exact": "ClassWeighted._objective"},
-    "inprocessing/fair_path/classifier.py": {"exact": "FairPathClassifier._check_net"},
     "inprocessing/fair_path/compared_rates.py": {
         "order": "Rates.rate_of",
         "exact": "Rates.n_entries",

@@ -24,7 +24,7 @@ def largest_shown(model: FairPathClassifier, outlook: Outlook) -> FairPathClassi
     not be passed is fixed before the noise of the tables is drawn, so passing it takes an error
     of its own noise, and not the best of many.
     """
-    request, path = outlook.request, model._path_of(model.plan_, model._rates)
+    request, path = outlook.request, model._path_of(model.plan_)
     points, tolerances = path.points()
     gaps, stds = (each[:, points] for each in path.differences)
     trials = path.rates.trials_of(path.sizes)  # of each rate and group, among rows trained on

@@ -12,15 +12,13 @@ from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
+from skfairdp.inprocessing.every_tolerance import OPEN
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
-from skfairdp.inprocessing.fair_path.points import OPEN, PathClassifier
+from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.tables import Tables, plan_in_public, plan_tables
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.inprocessing.rates.constraints import compared_groups
-from skfairdp.inprocessing.rates.training import TailAverage
-from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
 from skfairdp.receipts import RowFacts
 
@@ -164,7 +162,6 @@ class FairPathClassifier(PathClassifier):
         "averaged_share": (Number(0.0, 1.0),),
     }
 
-    _auto_batch = 2048, 8
     _needs_groups = "rates are compared between groups"
 
     def _rates_among(self, n_classes: int) -> Rates:
@@ -232,26 +229,11 @@ class FairPathClassifier(PathClassifier):
                 f"'net' has the criterion {type(criterion).__name__}; the scores need "
                 f"{needed.__name__} without weights, as the chances of labels and groups are used."
             )
-        least = min(segment.multiplier(0) for segment in plan.segments[1:])
-        if 0.0 < least < LEAST_MULTIPLIER:
-            raise ValueError(
-                f"The tables' exact noise is proved for multipliers from {LEAST_MULTIPLIER}; got "
-                f"{least:.3g}. Use a smaller 'path_share' or 'epsilon'."
-            )
-        most = max(block.noise_std for table in plan.segments[1:] for block in table.blocks)
-        if most > LARGEST_STD:
-            raise ValueError(
-                f"'path_share' = {self.path_share!r} leaves so little of 'epsilon' for the tables "
-                f"that their noise has a standard deviation of {most:.3g} rows; at most "
-                f"{LARGEST_STD:.3g} is allowed. Use a larger 'path_share', such as 'auto'."
-            )
+        self._refuse_noise_of_tables(plan.segments[1:])
         super()._check_net(prepared, plan, row_shape)
         if self._of_attribute:
             rates = self._rates_among(prepared.n_classes)
             refuse_other_heads(prepared.module, row_shape, rates)
-
-    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        return compared_groups(sensitive_features, n, self.groups)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         assert groups is not None
@@ -281,20 +263,18 @@ class FairPathClassifier(PathClassifier):
             )
         rates = self._rates_among(sizes.n_classes)
         n, size = sizes.total, self._batch_size(sizes.total)
-        steps = steps_for(self.max_epochs, n, size)
         # Tables of several classes carry more noise.
         auto = 0.5 if self._of_attribute else 0.2 if rates.n_answers == 2 else 0.35
         share = auto if self.path_share == "auto" else float(self.path_share)
         if self._of_attribute:
+            steps = steps_for(self.max_epochs, n, size)
             first = plan_in_public(sizes, steps, size, noise_multiplier / math.sqrt(1.0 - share))
             overall = noise_multiplier / math.sqrt(share)
         else:
             clip = float(self.max_grad_norm)
             gradient = ("gradient", clip, noise_multiplier * clip)
             first = [sizes.batches(self.max_epochs, size, gradient)]
-            # All steps are about one Gaussian release of this multiplier.
-            overall = noise_multiplier * n / (size * math.sqrt(steps))
-            overall *= math.sqrt((1.0 - share) / share)
+            overall = self._multiplier_of_tables(noise_multiplier, n, share)
         # Two groups, unless the rows name more.
         ascent = len(rates.names) > 1 or (sizes.n_groups or 2) > 2
         public = self._everybody_is_public
@@ -319,8 +299,7 @@ class FairPathClassifier(PathClassifier):
         from skfairdp.inprocessing.fair_path.scores import Chances
 
         training, *_ = run.plan.segments
-        first = training.steps - int(self.averaged_share * training.steps)
-        average = TailAverage(run.prepared.flat.vector, first)
+        average = self._tail_average(run)
         module, n_groups, n_classes = run.prepared.module, run.n_groups, run.prepared.n_classes
         assert n_classes is not None
         rates = self._rates_among(n_classes)
