@@ -23,7 +23,7 @@ MOVED = {
     "skfairdp.engine.equal_rows": "skfairdp.engine.row_blocks",
     "skfairdp.engine.flat": "skfairdp.engine.optimizers",
     "skfairdp.engine.parameter_vector": "skfairdp.engine.optimizers",
-    "skfairdp.expected_checks": "skfairdp.foundation.expected_checks",
+    "skfairdp.expected_checks": "skfairdp.base.expected_checks",
     "skfairdp.fairness.intervals": "skfairdp.fairness.bounds.rate_gaps",
     "skfairdp.figures": "skfairdp.foundation.figures",
     "skfairdp.labels": "skfairdp.records.labels",
