@@ -102,7 +102,7 @@ LISTED: dict[str, dict[str, str]] = {
     "fairness/smallest_gap.py": {"exact": "smallest_gap"},
     "inprocessing/attribute/group_estimates.py": {"none": "attenuated_bound"},
     "inprocessing/attribute/reduction.py": {"exact": "reduced"},
-    "inprocessing/budgeted.py": {"exact": "BudgetedPredictor._calibrate"},
+    "inprocessing/budgeted.py": {"exact": "BudgetedPredictor._planned"},
     "inprocessing/every_tolerance.py": {"exact": "EveryTolerance._refuse_noise_of_tables"},
     "inprocessing/fair_numbers/points.py": {"together": "NumberPath.choose"},
     "inprocessing/fair_numbers/tables.py": {
