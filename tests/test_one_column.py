@@ -65,7 +65,7 @@ CHOOSING = {
 READING = (
     "aggregation/query_rows.py", "certificate/holdout.py", "command_line",
     "datasets/parquet_rows.py", "engine/nets.py", "engine/overlap.py", "engine/table_release.py",
-    "fairness/groups.py", "inprocessing/gradient.py", "inprocessing/run.py",
+    "fairness/groups.py", "inprocessing/gradient.py", "engine/run.py",
     "monitoring/waiting.py", "postprocessing/abstaining.py", "postprocessing/group_models.py",
     "postprocessing/passing_groups.py", "preprocessing", "records/labels.py", "records/numbers.py",
     "records/one_column.py", "records/persons.py", "records/rows.py", "records/stored_rows.py",
@@ -103,7 +103,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "engine/overlap.py": {"typed": "_digests", "counted": "_log_transform log_chance sketch"},
     "engine/table_release.py": {"typed": "Cells.as_texts"},
     "fairness/groups.py": {"counted": "_factorize"},
-    "inprocessing/run.py": {"counted": "joined"},
+    "engine/run.py": {"counted": "joined"},
     "records/labels.py": {
         "counted": "count_rows recoded",
         "typed": "encode_labels take_rows",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from os import PathLike
 
 from numpy.typing import ArrayLike
@@ -31,7 +32,7 @@ from skfairdp.certificate.holdout import (
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
 from skfairdp.certificate.mechanism_claims import claims_of_mechanism
-from skfairdp.certificate.number_claims import check_numbers_answerable, evaluate_numbers
+from skfairdp.certificate.number_claims import ask_numbers, evaluate_numbers
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.fairness.number_notions import get_number_notions
@@ -178,12 +179,15 @@ def certify(
         if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
             evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))
         else:
-            check = check_numbers_answerable if of_numbers else check_answerable
-            check(deployed, X, y, settings)
+            rows = GroupedRows(X, y, sensitive_features, comparable)
+            evaluated: Callable[..., Evaluation]
+            if of_numbers:
+                evaluated = partial(evaluate_numbers, ask_numbers(deployed, rows, settings))
+            else:
+                check_answerable(deployed, X, y, settings)
+                evaluated = partial(evaluate, deployed)
             with charged(book, settings, source, deployed.name, held_out) as settings:
-                rows = GroupedRows(X, y, sensitive_features, comparable)
-                evaluated = evaluate_numbers if of_numbers else evaluate
-                evaluation = evaluated(deployed, rows, settings, source)
+                evaluation = evaluated(rows, settings, source)
             if settings.of_training:
                 privacy = with_counts(privacy, settings, source)
                 evaluation = without_bounds(evaluation)

@@ -36,6 +36,8 @@ def with_groups_as_asked(rows: pd.DataFrame, request: Request) -> pd.DataFrame:
         raise CommandError(
             f"--merge or --leave-out names {', '.join(map(repr, missing))}, which is no value of "
             f"{', '.join(map(repr, named))}. Is it spelt as in the table?"
+            + " Name values of one column, not of an intersection."
+            * (len(named) > 1)
         )
     left = pd.Series(True, index=rows.index)
     for name in named:

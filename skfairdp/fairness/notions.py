@@ -255,18 +255,20 @@ def _accuracy_parity(classes: Sequence) -> _Rates:
 _KNOWN = {  # rates that are compared, whose share of what that is, and its cells
     "demographic_parity": (
         "selection rates",
-        "The share of people who are given the positive outcome",
+        "The share of people who are given the positive outcome (of more than two outcomes: each)",
         _demographic_parity,
     ),
     "equal_opportunity": (
         "true positive rates",
-        "Among people whose true label is positive, the share who are given the positive outcome",
+        "Among people whose true label is positive, the share who are given the positive outcome "
+        "(of more than two labels: among people of each, the share who are given it)",
         _equal_opportunity,
     ),
     "equalized_odds": (
         "true and false positive rates",
         "Among people whose true label is positive, and among the others, the share who are given "
-        "the positive outcome",
+        "the positive outcome (of more than two labels: among people of each, the share who are "
+        "given each)",
         _equalized_odds,
     ),
     "accuracy_parity": (

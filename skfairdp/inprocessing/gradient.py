@@ -10,6 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skfairdp.engine.run import (
+    ReadRows,
+    ReadyNet,
+    Run,
+    Training,
+    joined,
+    refuse_idle_optimizer,
+    refuse_persons,
+    rows_of,
+    watched,
+)
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.foundation.parameters import (
     COUNT,
@@ -21,17 +32,6 @@ from skfairdp.foundation.parameters import (
     check_parameters,
 )
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
-from skfairdp.inprocessing.run import (
-    ReadRows,
-    ReadyNet,
-    Run,
-    Training,
-    joined,
-    refuse_idle_optimizer,
-    refuse_persons,
-    rows_of,
-    watched,
-)
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
@@ -142,7 +142,8 @@ class GradientPredictor(BudgetedPredictor):
         """Number of public rows that may join the batch of a step."""
         return 0
 
-    def _net(self) -> Any:
+    def _net(self, n_classes: int | None = None) -> Any:
+        """Net of a fit on rows of this number of classes; None for numbers, or any."""
         return self._default_of("net") if self.net is None else self.net
 
     def _encoded(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
@@ -250,7 +251,7 @@ class GradientPredictor(BudgetedPredictor):
         n_logits = self._n_logits(quote.facts)
         n_classes = None if classes is None else len(classes)
         prepared = prepare_net(
-            self._net(),
+            self._net(n_classes),
             n_features=int(np.prod(row_shape)),
             n_classes=n_classes,
             seed=seed,
@@ -313,6 +314,7 @@ class GradientPredictor(BudgetedPredictor):
             ready=ready,
             rows=rows,
             classes=read.classes,
+            n_groups=1 if groups is None else len(groups.labels),
             objective=objective,
             clipper=clipper,
             noise=read.noise,
@@ -346,6 +348,7 @@ class GradientPredictor(BudgetedPredictor):
             learning_rates=training.learning_rates,
             progress=progress,
             steps_per_epoch=training.steps_per_epoch,
+            n_groups=training.n_groups,
         )
         try:
             with training.draws:

@@ -20,11 +20,11 @@ from skfairdp.engine.optimizers import ManyOptimizers, flatten, unflatten
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
+from skfairdp.engine.run import ReadRows, Run
 from skfairdp.engine.training import schedule_factors
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.foundation.parameters import COUNT, check_parameters
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
-from skfairdp.inprocessing.run import ReadRows, Run
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import Charge, Quote, Receipt

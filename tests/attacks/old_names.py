@@ -33,6 +33,7 @@ MOVED = {
     "skfairdp.persons": "skfairdp.records.persons",
     "skfairdp.preprocessing.representation": "skfairdp.representation",
     "skfairdp.preprocessing.representation.networks": "skfairdp.representation.networks",
+    "skfairdp.inprocessing.run": "skfairdp.engine.run",
     "skfairdp.privacy.accountants": "skfairdp.privacy.accounting.accountants",
     "skfairdp.privacy.accounting.closed_form": "skfairdp.privacy.accounting.calibration",
     "skfairdp.privacy.accounting.pairs": "skfairdp.privacy.accounting.loss_distributions",

@@ -23,7 +23,7 @@ from skfairdp import (
     certify,
 )
 from skfairdp.engine.modules import MLP
-from skfairdp.inprocessing.run import rows_of
+from skfairdp.engine.run import rows_of
 from skfairdp.records.stored_rows import SparseRows
 
 N = 60

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skfairdp.engine.run import label_cells
 from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.foundation.assumptions import DECLINING
 from skfairdp.foundation.parameters import COUNT, NORM, POSITIVE, Choice, Number, fixed
@@ -21,7 +22,6 @@ from skfairdp.inprocessing.rates.training import (
     DualAscent,
     Lagrangian,
 )
-from skfairdp.inprocessing.run import label_cells
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
