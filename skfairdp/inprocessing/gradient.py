@@ -142,7 +142,8 @@ class GradientPredictor(BudgetedPredictor):
         """Number of public rows that may join the batch of a step."""
         return 0
 
-    def _net(self) -> Any:
+    def _net(self, n_classes: int | None = None) -> Any:
+        """Net of a fit on rows of this number of classes; None for numbers, or any."""
         return self._default_of("net") if self.net is None else self.net
 
     def _encoded(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
@@ -250,7 +251,7 @@ class GradientPredictor(BudgetedPredictor):
         n_logits = self._n_logits(quote.facts)
         n_classes = None if classes is None else len(classes)
         prepared = prepare_net(
-            self._net(),
+            self._net(n_classes),
             n_features=int(np.prod(row_shape)),
             n_classes=n_classes,
             seed=seed,
@@ -313,6 +314,7 @@ class GradientPredictor(BudgetedPredictor):
             ready=ready,
             rows=rows,
             classes=read.classes,
+            n_groups=1 if groups is None else len(groups.labels),
             objective=objective,
             clipper=clipper,
             noise=read.noise,
@@ -346,6 +348,7 @@ class GradientPredictor(BudgetedPredictor):
             learning_rates=training.learning_rates,
             progress=progress,
             steps_per_epoch=training.steps_per_epoch,
+            n_groups=training.n_groups,
         )
         try:
             with training.draws:

@@ -35,6 +35,7 @@ def gap(table: np.ndarray) -> float:
     return float(np.ptp(shares, axis=0).max())
 
 
+@pytest.mark.slow
 def test_the_gate_evens_out_the_answers() -> None:
     open_gate, gated = fitted(tolerance=1.0), fitted()
     assert gap(open_gate.answers_by_group_) > 0.4

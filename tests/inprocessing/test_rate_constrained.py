@@ -196,6 +196,7 @@ def test_the_gap_of_every_notion_meets_its_tolerance(notion) -> None:
     assert np.mean(predicted == y[6000:]) > 0.6
 
 
+@pytest.mark.slow
 def test_without_a_binding_tolerance_the_gap_stays() -> None:
     X, y, groups = biased(6000)
     model = RateConstrainedClassifier(tolerance=0.9, epsilon=4.0, progress=False)
@@ -248,6 +249,7 @@ def test_extreme_settings_leave_finite_models(parameters) -> None:
     assert np.isfinite(model.multipliers_).all()
 
 
+@pytest.mark.slow
 def test_large_dual_steps_do_not_collapse_to_a_constant() -> None:
     X, y, groups = biased(6000)
     model = RateConstrainedClassifier(tolerance=0.05, dual_rate=0.1, epsilon=4.0, progress=False)

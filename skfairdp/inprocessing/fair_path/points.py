@@ -53,8 +53,8 @@ class PathClassifier(EveryTolerance, GradientClassifier):
     def _is_binary(self) -> bool:
         return len(self.classes_) == 2
 
-    def _path_of(self, plan: Plan) -> ReleasedPath:
-        rates = self._rates
+    def _path_of(self, plan: Plan, rates: Rates | None = None) -> ReleasedPath:
+        rates = self._rates if rates is None else rates  # of a fit that has no classes_ yet
         stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
         of_path, of_accuracy = (
             PrefixSums(self.changed_.shape[-1], stds.get(n, 0.0)).stds for n in ("path", "accuracy")
