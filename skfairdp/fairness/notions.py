@@ -296,7 +296,7 @@ NOTIONS: dict[str, Notion] = {
 def meaning_of(name: str, n_rates: int) -> str:
     """Explain a notion with a known name, from its number of rates: two outcomes have fewest."""
     notion = NOTIONS[name]
-    if name in _OF_SEVERAL and n_rates > len(notion.cells((0, 1))):
+    if name in _OF_SEVERAL and n_rates > len([*notion.cells((0, 1))]):
         return f"{_OF_SEVERAL[name]} is compared between groups."
     return notion.meaning
 
