@@ -12,6 +12,8 @@ MOVED = {
     "skfairdp.aggregation.aggregated": "skfairdp.aggregation.vote_classifier",
     "skfairdp.assumptions": "skfairdp.foundation.assumptions",
     "skfairdp.certificate.digest": "skfairdp.receipts.digests.digest",
+    "skfairdp.certificate.accuracy": "skfairdp.certificate.outcomes",
+    "skfairdp.certificate.mechanism_claims": "skfairdp.certificate.evaluation",
     "skfairdp.datasets.stored_rows": "skfairdp.records.stored_rows",
     "skfairdp.digests": "skfairdp.receipts.digests",
     "skfairdp.digests.code": "skfairdp.receipts.digests.code",
