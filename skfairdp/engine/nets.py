@@ -76,6 +76,7 @@ class PreparedNet:
     flat: FlatParameters  # View of the trainable parameters as one vector
     net: NeuralNet  # The private clone that made them; dropped after training
     schedulers: tuple[LRScheduler, ...]  # Learning-rate policies of the user's net
+    n_classes: int | None  # None where targets are numbers
 
     @property
     def learning_rate(self) -> float:
@@ -188,10 +189,10 @@ def prepare_net(
     settings: dict[str, Any] = {"verbose": 0, "train_split": None}
     if working.callbacks != "disable":  # skorch fails when it is disabled twice
         settings["callbacks"] = "disable"
+    n_answers = 1 if n_classes is None else n_classes
     if n_classes is None:
         if working.criterion is nn.BCEWithLogitsLoss and working.module is MLP:
             settings["criterion"] = nn.MSELoss
-        n_classes = 1
     elif n_classes > 2 and working.criterion is nn.BCEWithLogitsLoss:
         if working.module is not MLP:
             raise ValueError(
@@ -200,7 +201,7 @@ def prepare_net(
             )
         settings["criterion"] = nn.CrossEntropyLoss
     one_logit = n_classes == 2 and working.criterion is nn.BCEWithLogitsLoss
-    n_outputs = n_logits or (1 if one_logit else n_classes)
+    n_outputs = n_logits or (1 if one_logit else n_answers)
     module: Any = working.module
     name = getattr(module, "__name__", module)
     accepted = inspect.signature(module.__init__ if inspect.isclass(module) else module).parameters
@@ -230,9 +231,8 @@ def prepare_net(
         finally:
             del working.initialize_optimizer
     refuse_mixing_modules(working.module_)
-    return PreparedNet(
-        working.module_, working.criterion_, flatten(working.module_), working, schedulers
-    )
+    flat = flatten(working.module_)
+    return PreparedNet(working.module_, working.criterion_, flat, working, schedulers, n_classes)
 
 
 def module_dtype(module: nn.Module) -> torch.dtype:

@@ -69,6 +69,7 @@ class Training:
     ready: ReadyNet
     rows: Rows
     classes: NDArray[Any] | None
+    n_groups: int
     objective: Objective
     clipper: Clipper
     noise: NoiseSource
@@ -92,6 +93,7 @@ class Run:
     learning_rates: list[float]
     progress: Progress
     steps_per_epoch: int
+    n_groups: int  # 1 where rows came without groups
 
     def scores(self, output: torch.Tensor) -> torch.Tensor:
         """Turn outputs of the module into class probabilities (B, n_classes).

@@ -143,9 +143,8 @@ def planner_for(estimator: Any, delta: float, facts: RowFacts) -> Callable[[floa
 
 
 def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
-    final._note(None if facts.groups is None else len(facts.groups.labels), facts.n_classes)
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
-    sizes = final._sizes(facts.groups, facts.n, NoiseSource())
+    sizes = facts.numbering(final._sizes(facts.groups, facts.n, NoiseSource()))
     if sizes.adjacency not in ("add-remove", "zero-out"):
         raise ValueError(
             f"'estimator' ({type(final).__name__}) makes a promise under {sizes.adjacency!r}; "

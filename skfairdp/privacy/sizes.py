@@ -28,6 +28,9 @@ class Sizes:
     # the rows
     adjacency: str
     prior_epsilon: float = 0.0  # What buying the counts cost, in nats
+    # Public numbers of groups and of class labels, on which a plan may depend too
+    n_groups: int | None = None
+    n_classes: int = 2
 
     @classmethod
     def of_all(cls, n: int, declared: int | None) -> Sizes:

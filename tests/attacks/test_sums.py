@@ -271,11 +271,11 @@ def test_campaign_of_accumulation(n):
 def float32_accumulation(monkeypatch) -> None:
     """Twin: records are added one after another in float32."""
 
-    def in_float32(self, inputs, deltas, coefficients, views):
-        for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
-            scaled = (delta * coefficients.unsqueeze(1)).float()
-            bias.copy_(torch.mv(scaled.t(), torch.ones(len(scaled))))
-            weight.copy_(torch.mm(scaled.t(), value.float()))
+    def in_float32(self, inputs, scaled, total):
+        self._products = [product.float() for product in self._products]
+        honest(self, [value.float() for value in inputs], [d.float() for d in scaled], total)
+
+    honest = FusedClipper._weighted_sum
 
     monkeypatch.setattr(FusedClipper, "_weighted_sum", in_float32)
     monkeypatch.setattr(sums_module, "rows_of", lambda *_: 1 << 17)

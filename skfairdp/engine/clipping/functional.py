@@ -110,7 +110,9 @@ class FunctionalClipper(Clipper):
         if not all_finite:
             blank = (factors == 0).unsqueeze(1)
             flat = [gradient.masked_fill(blank, 0.0) for gradient in flat]
-        coefficients = weights * factors
+        # Means of persons, which fill up whole blocks; those made up weigh nothing.
+        coefficients = weights * factors[: weights.shape[1]]
+        flat = [gradient[: weights.shape[1]] for gradient in flat]
         sums = coefficients.new_empty(len(weights), self._size)
         # A few columns at a time: their float64 copies stay in the cache.
         columns = max(1, _CACHED_ELEMENTS // len(factors))

@@ -148,7 +148,6 @@ class FairPathRegressor(EveryTolerance, GradientRegressor):
 
     _in_parts = True
     _needs_groups = "predictions are compared between groups"
-    _n_groups: int = field(init=False)
 
     scored_: Floats = field(init=False)
     unit_: float = field(init=False)
@@ -189,7 +188,6 @@ class FairPathRegressor(EveryTolerance, GradientRegressor):
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         self._refuse_noise_of_tables(plan.segments[1:])
-        super()._check_net(prepared, plan, row_shape)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: Any) -> Objective:
         from skfairdp.engine.objectives import NumberObjective
@@ -198,7 +196,6 @@ class FairPathRegressor(EveryTolerance, GradientRegressor):
         plain = super()._objective(base, groups, classes)
         assert isinstance(plain, NumberObjective)
         assert groups is not None
-        self._n_groups = len(groups.labels)  # public; the tables depend on it
         return NumberAndGroupObjective(plain.delta, plain.bounds) if self._group_blind else plain
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
@@ -215,7 +212,7 @@ class FairPathRegressor(EveryTolerance, GradientRegressor):
         average = self._tail_average(run)
         run.descend([run.plan.segments[0]], after_step=average.after_step)
         average.restore()
-        module, n_groups = NumberAndChances(run.prepared.module), self._n_groups
+        module, n_groups = NumberAndChances(run.prepared.module), run.n_groups
         planned = {segment.blocks[0].name: segment for segment in run.plan.segments}
 
         def known(rows: Rows) -> Floats:
@@ -233,7 +230,6 @@ class FairPathRegressor(EveryTolerance, GradientRegressor):
             found = [count("moved scores by group", numbers, n_groups) for numbers in moved]
             self.moved_ = np.stack(found)
         self._stand_at(self._path_of(run.plan))
-        del self._n_groups  # `groups_` tells it from here on
 
     def _table(self, noise_std: float = 0.0) -> Table:
         return Table(self.scored_, noise_std)

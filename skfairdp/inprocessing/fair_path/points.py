@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.base.expected_checks import ADJUSTED_DECISIONS, expecting
 from skfairdp.exceptions import FairnessWarning, warn_user
-from skfairdp.foundation.expected_checks import ADJUSTED_DECISIONS, expecting
 from skfairdp.foundation.figures import significant_up
 from skfairdp.inprocessing.every_tolerance import EveryTolerance
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
@@ -53,8 +53,8 @@ class PathClassifier(EveryTolerance, GradientClassifier):
     def _is_binary(self) -> bool:
         return len(self.classes_) == 2
 
-    def _path_of(self, plan: Plan) -> ReleasedPath:
-        rates = self._rates
+    def _path_of(self, plan: Plan, rates: Rates | None = None) -> ReleasedPath:
+        rates = self._rates if rates is None else rates  # of a fit that has no classes_ yet
         stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
         of_path, of_accuracy = (
             PrefixSums(self.changed_.shape[-1], stds.get(n, 0.0)).stds for n in ("path", "accuracy")

@@ -17,6 +17,8 @@ from skfairdp.exceptions import UnboundModelError
 from skfairdp.receipts.digests import code, state
 
 _MAPPINGS = (dict, Bunch, OrderedDict, types.MappingProxyType)
+# Names of things that have moved since, as digests of earlier models have them.
+_FORMER = {"skfairdp.receipts.digests.state.Recipe": "skfairdp.digests.state.Recipe"}
 _CALLABLES = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc)
 _SLOTS = (
     types.ClassMethodDescriptorType,
@@ -136,7 +138,7 @@ class _Walk:
 
     def _library(self, name: str) -> bytes:
         self.libraries.add(name.partition(".")[0])
-        return name.encode()
+        return _FORMER.get(name, name).encode()
 
     def _callable(self, value: Any) -> list[bytes]:
         if id(value) in self._of_libraries:
