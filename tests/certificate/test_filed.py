@@ -19,10 +19,10 @@ from sklearn.dummy import DummyRegressor
 
 from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.certificate import render
-from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.examination import examine
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
+from skfairdp.certificate.outcomes import Accuracy
 from skfairdp.certificate.registry import ANSWERED, answers
 from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
 from skfairdp.certificate.signing import sign_certificate

@@ -230,7 +230,6 @@ class FairPathClassifier(PathClassifier):
                 f"{needed.__name__} without weights, as the chances of labels and groups are used."
             )
         self._refuse_noise_of_tables(plan.segments[1:])
-        super()._check_net(prepared, plan, row_shape)
         if self._of_attribute:
             rates = self._rates_among(prepared.n_classes)
             refuse_other_heads(prepared.module, row_shape, rates)
