@@ -15,6 +15,7 @@ from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
 from skfairdp.certificate.evaluation import (
     Evaluation,
+    claims_of_mechanism,
     evaluate,
     leakage_remarks,
     without_bounds,
@@ -31,7 +32,6 @@ from skfairdp.certificate.holdout import (
 )
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
-from skfairdp.certificate.mechanism_claims import claims_of_mechanism
 from skfairdp.certificate.number_claims import ask_numbers, evaluate_numbers
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.notions import Notion, get_notions

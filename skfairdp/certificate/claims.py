@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
 from skfairdp.certificate.json_document import (
@@ -16,7 +15,7 @@ from skfairdp.certificate.json_document import (
     version_of,
 )
 from skfairdp.certificate.number_errors import NumberErrors
-from skfairdp.certificate.outcomes import Outcomes
+from skfairdp.certificate.outcomes import Accuracy, Outcomes
 from skfairdp.certificate.sentence import certificate_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skfairdp.certificate.claims import Claims
+from skfairdp.certificate.evaluation import claims_of_mechanism
 from skfairdp.certificate.facts import PUBLIC, Fact, known_facts
 from skfairdp.certificate.group_rates import LEVEL
-from skfairdp.certificate.mechanism_claims import claims_of_mechanism
 from skfairdp.certificate.outcomes import Outcomes
 from skfairdp.certificate.released_events import uncounted_tables, unlike_training
 from skfairdp.fairness.derivation import Derivation

@@ -21,8 +21,13 @@ from skfairdp.fairness.bounds.number_gaps import (
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import DISTRIBUTIONS, MEANS
-from skfairdp.fairness.notions import Stratum
-from skfairdp.fairness.number_notions import DISTRIBUTION_GAP, MEAN_GAP, NumberNotion
+from skfairdp.fairness.number_notions import (
+    DISTRIBUTION_GAP,
+    GRID_CELLS,
+    MEAN_GAP,
+    NumberGrid,
+    NumberNotion,
+)
 from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.unwrap import Deployed
@@ -30,7 +35,7 @@ from skfairdp.records.numbers import INTERVAL, number_column
 
 Floats = NDArray[np.float64]
 # Even cells between the bounds of the target, whose counts get noise.
-NOISY_CELLS = 16
+NOISY_CELLS = GRID_CELLS
 _LARGEST = 1e100  # so that no sum of numbers overflows
 
 
@@ -167,17 +172,11 @@ def _noisy_claim(
     """Make a claim about thresholds of a public grid, from noisy counts of its cells."""
     (notion,), epsilon = basis.settings.number_notions, basis.settings.count_epsilon
     assert epsilon is not None
-    ends = np.linspace(*bounds, NOISY_CELLS + 1)
+    grid = NumberGrid(*bounds, NOISY_CELLS)
     # What is no number counts as the smallest, so that no private row leaves a cell.
-    numbers = np.nan_to_num(predicted, nan=bounds[0])
-    places = np.searchsorted(ends[1:-1], numbers, side="left")
+    places = grid.places(predicted)
     table = np.zeros((len(basis.labels), 1, NOISY_CELLS), dtype=np.int64)
     inside = codes >= 0
     np.add.at(table[:, 0], (codes[inside], places[inside]), 1)
-    up_to = np.arange(NOISY_CELLS) <= np.arange(NOISY_CELLS - 1)[:, None]
-    strata = tuple(
-        Stratum(f"prediction at most {end:.6g}", mask[None], ~mask[None])
-        for end, mask in zip(ends[1:-1].tolist(), up_to, strict=True)
-    )
     noisy = table + source.discrete_laplace(epsilon, table.shape)
-    return counted.noisy_claim((notion.on_grid(NOISY_CELLS - 1), strata), table, noisy, basis)
+    return counted.noisy_claim((notion.on_grid(NOISY_CELLS - 1), grid.strata), table, noisy, basis)

@@ -24,6 +24,7 @@ from skfairdp.records.stored_rows import (
     made_up,
     refuse_changes,
     refuse_values,
+    stored_rows,
 )
 
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
@@ -70,13 +71,14 @@ def check_features(
     ``feature_names_in_``, and needs two rows. Rows that are not in memory stay where they are.
     """
     options = {"reset": reset, "dtype": [np.float64, np.float32], "allow_nd": allow_nd}
-    if isinstance(X, StoredRows) and reset and getattr(estimator, "_in_parts", False):
-        if len(X) < 2:
+    stored = stored_rows(X) if reset and getattr(estimator, "_in_parts", False) else None
+    if stored is not None:
+        if len(stored) < 2:
             raise ValueError("Found array with fewer than 2 samples.")
-        validated(estimator, made_up(X), **options)
-        refuse_changes(X)
-        refuse_values(X)
-        return cast(Any, X)
+        validated(estimator, made_up(stored), **options)
+        refuse_changes(stored)
+        refuse_values(stored)
+        return cast(Any, stored)
     checked = validated(estimator, X, ensure_min_samples=2 if reset else 1, **options)
     if checked.size and float(np.abs(checked).max()) > LARGEST:
         raise ValueError(

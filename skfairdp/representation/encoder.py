@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.utils import Tags
 
+from skfairdp.base.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.foundation.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.foundation.figures import significant_up
 from skfairdp.foundation.parameters import (
     BOOLEAN,
