@@ -264,6 +264,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         confidence_level: float = 0.95,
         bound: str = "exact",
         count_epsilon: float | None = None,
+        holdout: str | None = None,
     ) -> Certificate:
         """Certify privacy and fairness of the model; see `skfairdp.certify` for all options."""
         check_is_fitted(self)
@@ -277,6 +278,7 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             confidence_level=confidence_level,
             bound=bound,
             count_epsilon=count_epsilon,
+            holdout=holdout,
         )
 
     def set_params(self, **params: Any) -> Self:

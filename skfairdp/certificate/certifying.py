@@ -27,6 +27,7 @@ from skfairdp.certificate.holdout import (
     comparable_groups,
     one_row_each,
     refuse_training_rows,
+    warn_of_unprotected,
 )
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
@@ -105,13 +106,14 @@ def certify(
     count_epsilon : float, optional
         Protects the held-out rows: all counts are released once with discrete Laplace
         noise at this cost, in nats, which is added to the model's own as `holdout`
-        says. None states the counts as they are.
+        says. None states the counts as they are: give ``holdout="public"`` with it.
     cell_sizes : {"private", "public"}, default="private"
         Whether the number of rows of each (group, label) cell is public; used with
         `count_epsilon` only. Public sizes give narrower bounds.
     holdout : {"public", "per_record", "by_index", "by_person", "training"}, optional
-        That held-out rows need no protection ("public"; taken for granted without
-        `count_epsilon`, and the certificate says which of the two it was). Or how a record went
+        That held-out rows need no protection ("public"). Say so, or buy noisy counts: without
+        either, rows are counted as they are, the certificate says that nobody called them public,
+        and a private model's gives a warning. Or how a record went
         to training or hold-out: by a draw of its own ("per_record"), so that the larger of the
         two costs counts; by its position ("by_index"), as in ``train_test_split``, so that they
         compose (default with `count_epsilon`); with its person ("by_person"), which needs
@@ -122,8 +124,8 @@ def certify(
         Declared groups, in place of those that the model was fitted with.
     pos_label : scalar, optional
         Which of two classes is the positive outcome, the one that people would rather have; None:
-        the second of ``classes_``, with a warning for codes 1 and 2, and where a name sounds like
-        a harm.
+        the second of ``classes_``, with a warning that it is a guess. Scikit-learn's conventions
+        (0 and 1, -1 and 1, False and True) are no guess, unless a name sounds like a harm.
     n_certificates : int, default=1
         Number of certificates planned on the same held-out rows; they share the error
         probability.
@@ -166,7 +168,8 @@ def certify(
     >>> from skfairdp import certify
     >>> X, y = np.zeros((400, 1)), np.tile([0, 1, 1, 1], 100)
     >>> model = DummyClassifier().fit(X, y)
-    >>> certificate = certify(model, X, sensitive_features=np.repeat(["a", "b"], 200))
+    >>> groups = np.repeat(["a", "b"], 200)
+    >>> certificate = certify(model, X, sensitive_features=groups, holdout="public")
     >>> certificate.fairness[0].figure
     '0.015'
     >>> certificate.satisfies(tolerance=0.05)
@@ -195,7 +198,8 @@ def certify(
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
-    facts = known_facts(deployed, y, sensitive_features, pos_label)
+    counting = None if X is None else settings.counting
+    facts = known_facts(deployed, y, sensitive_features, pos_label, counting)
     if X is not None:
         warn_of_guessed_outcome(deployed, y, pos_label)
     turned = check_positive(deployed, pos_label)
@@ -206,6 +210,7 @@ def certify(
     if X is not None:
         refuse_other_unit(privacy, settings)
         refuse_training_rows(deployed, X, settings)
+        warn_of_unprotected(privacy, settings)
         source = NoiseSource() if count_noise is None else count_noise
         book, held_out = as_ledger(ledger or deployed.ledger), X
         if person_ids is not None:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from skfairdp import assumptions
+from skfairdp.certificate.facts import ASSUMED, BOUGHT, DECLARED
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
@@ -90,6 +91,15 @@ class EvaluationSettings:
     def private(self) -> bool:
         """Whether the held-out rows are protected."""
         return self.count_epsilon is not None
+
+    @property
+    def counting(self) -> tuple[str, str]:
+        """How held-out rows are counted, and who said so: a value and a source of a fact."""
+        if self.count_epsilon is not None:
+            return f"with noise, at ε = {as_given(self.count_epsilon)}", BOUGHT
+        if self.holdout == "public":
+            return "without noise, as public rows", DECLARED
+        return "without noise; nobody said that they are public", ASSUMED
 
     @property
     def unit(self) -> str:

@@ -13,11 +13,13 @@ from sklearn.utils import get_tags
 
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.labels import count_rows, label_column, positions, take_rows
 from skfairdp.one_column import columns_of
 from skfairdp.persons import encode_persons
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.protocol import answers_of
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.trained_rows import trained_on
@@ -70,6 +72,18 @@ def refuse_training_rows(deployed: Deployed, X: Any, settings: EvaluationSetting
             "a model treats those it has seen better. Certify on rows that were held out; or say "
             "holdout='training', with count_epsilon, for a remark on these rows without a bound."
         )
+
+
+def warn_of_unprotected(privacy: PrivacyGuarantee | None, settings: EvaluationSettings) -> None:
+    """Warn where a private model's held-out people are counted as they are, and nobody said so."""
+    if settings.private or settings.holdout == "public" or privacy is None or privacy.is_void:
+        return
+    warn_user(
+        "Nobody said that the held-out rows are public, and they are counted without noise: the "
+        "certificate's epsilon does not cover these people. Give holdout='public' if they need no "
+        "protection, or buy noisy counts with count_epsilon, such as the epsilon of the training.",
+        PrivacyWarning,
+    )
 
 
 def comparable_groups(

@@ -137,7 +137,7 @@ def test_utility_stands_beside_one_answer_for_everybody(public: Certificate, pag
             "positive labels among all (base rate)": LABELS.mean(),
         }
     )
-    assert "Utility (public: exact counts)" in page
+    assert "Utility: counts without noise" in page
 
 
 def test_bought_utility_is_read_off_the_noisy_table_alone(private: Certificate) -> None:
