@@ -19,7 +19,13 @@ from skfairdp.certificate.evaluation import (
     without_bounds,
 )
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.facts import known_facts, warn_of_guessed_outcome
+from skfairdp.certificate.facts import (
+    PUBLIC,
+    UNKNOWN,
+    Fact,
+    known_facts,
+    warn_of_guessed_outcome,
+)
 from skfairdp.certificate.holdout import (
     GroupedRows,
     check_answerable,
@@ -61,6 +67,7 @@ def certify(
     confidence_level: float = 0.95,
     bound: str = "exact",
     count_epsilon: float | None = None,
+    scores: bool = False,
     cell_sizes: str = "private",
     holdout: str | None = None,
     groups: Sequence[Hashable] | None = None,
@@ -107,6 +114,11 @@ def certify(
         Protects the held-out rows: all counts are released once with discrete Laplace
         noise at this cost, in nats, which is added to the model's own as `holdout`
         says. None states the counts as they are: give ``holdout="public"`` with it.
+    scores : bool, default=False
+        Count the model's probabilities by group too, in even public bins: whether they are
+        calibrated in each group, and the share of each above the median of all (the scoring rate of
+        New York's Local Law 144). Needs `y` and a `predict_proba` of two classes. With
+        `count_epsilon` a fourth of it pays for these counts, so the bound widens a little.
     cell_sizes : {"private", "public"}, default="private"
         Whether the number of rows of each (group, label) cell is public; used with
         `count_epsilon` only. Public sizes give narrower bounds.
@@ -183,6 +195,7 @@ def certify(
         confidence_level=confidence_level,
         bound=bound,
         count_epsilon=count_epsilon,
+        scores=scores,
         cell_sizes=cell_sizes,
         holdout=holdout,
         persons=person_ids is not None,
@@ -225,6 +238,8 @@ def certify(
                 rows = GroupedRows(X, y, sensitive_features, comparable)
                 evaluated = evaluate_numbers if of_numbers else evaluate
                 evaluation = evaluated(deployed, rows, settings, source)
+            if not settings.private and (left := int((comparable.codes < 0).sum())):
+                facts = (*facts, Fact(UNKNOWN, f"{left:,}, outside of the claim", PUBLIC))
             if settings.of_training:
                 privacy = with_counts(privacy, settings, source)
                 evaluation = without_bounds(evaluation)
@@ -253,6 +268,7 @@ def certify(
         accuracy=evaluation.accuracy,
         outcomes=evaluation.outcomes,
         errors=evaluation.errors,
+        scores=evaluation.scores,
         facts=facts,
     )
 

@@ -12,8 +12,10 @@ from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.fairness.number_notions import NumberNotion
 from skfairdp.figures import as_given
-from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
+from skfairdp.parameters import BOOLEAN, COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
 
+# Of count_epsilon.
+SCORES_SHARE = 0.25
 HOLDOUTS = ("public", "per_record", "by_index", "by_person", "training")
 
 
@@ -26,6 +28,7 @@ class EvaluationSettings:
     confidence_level: float = 0.95
     bound: str = "exact"
     count_epsilon: float | None = None
+    scores: bool = False  # whether scores are counted by group too
     cell_sizes: str = "private"
     holdout: str | None = None
     persons: bool = False  # whether one row of each person is counted
@@ -42,11 +45,17 @@ class EvaluationSettings:
             confidence_level=PROBABILITY,
             bound=Choice(("exact", "difference")),
             count_epsilon=(NONE, Number(1e-4, 1e3)),
+            scores=BOOLEAN,
             cell_sizes=Choice(("private", "public")),
             holdout=(NONE, Choice(HOLDOUTS)),
             n_certificates=COUNT,
             certificate_index=(NONE, COUNT),
         )
+        if self.scores and (self.public_sizes or self.of_training or self.number_notions):
+            raise ValueError(
+                "scores=True counts probabilities of held-out rows: it needs a classifier, "
+                "cell_sizes='private' and no holdout='training'."
+            )
         if self.private and self.bound != "exact":
             raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
         if not self.persons and self.holdout == "by_person":
@@ -91,6 +100,15 @@ class EvaluationSettings:
     def private(self) -> bool:
         """Whether the held-out rows are protected."""
         return self.count_epsilon is not None
+
+    @property
+    def parts_of_epsilon(self) -> tuple[float, ...]:
+        """Epsilon of the noisy table of answers and, where they are counted, of that of scores."""
+        assert self.count_epsilon is not None
+        if not self.scores:
+            return (float(self.count_epsilon),)
+        of_table = (1.0 - SCORES_SHARE) * self.count_epsilon
+        return of_table, self.count_epsilon - of_table  # without a rounding error: both are near
 
     @property
     def counting(self) -> tuple[str, str]:
@@ -146,7 +164,7 @@ def holdout_assumptions(
             yield f"An answer that is not one of the model's classes counts as {classes[0]!r}."
         else:
             yield "A prediction that is not a number counts as the smallest."
-        yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.count_epsilon))
+        yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.parts_of_epsilon[0]))
         if settings.public_sizes:
             yield assumptions.PUBLIC_CELLS
     else:

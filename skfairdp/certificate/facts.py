@@ -16,6 +16,7 @@ from skfairdp.receipts.unwrap import Deployed, charges_privacy
 PUBLIC, DECLARED, ASSUMED, BOUGHT = SOURCES = ("public", "declared", "assumed", "bought")
 
 COUNTED = "held-out rows are counted"
+UNKNOWN = "rows of unknown group"
 # Names of outcomes that somebody would rather not have.
 _HARMFUL = re.compile(
     r"default|delinq|fail|churn|recid|arrest|convict|fraud|reject|refus|denied|denial|dropout|"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn.utils import get_tags
 
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
+from skfairdp.certificate.score_counts import ScoreCounts
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
@@ -162,6 +164,12 @@ class HeldOut:
         flat = self.cells[kept] * self.shape[2] + self.answers[kept]
         return np.bincount(flat, minlength=math.prod(self.shape)).reshape(self.shape)
 
+    def scores(self, deployed: Deployed) -> ScoreCounts:
+        """Count probabilities of the positive class by group and label, without noise."""
+        chances = np.asarray(deployed.model.predict_proba(deepcopy(self.rows.X)), dtype=np.float64)
+        positive = chances[:, 0 if self.turned else 1]
+        return ScoreCounts.of_rows(self.rows.groups.labels, self.cells, self.shape[1], positive)
+
     def averaged(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Sum probabilities of the model's second class, one a row, in place of answers."""
         kept, n_cells = self.cells >= 0, self.shape[0] * self.shape[1]
@@ -290,6 +298,19 @@ def check_answerable(
             _codes(y, classes, count_rows(X), "y", settings.private)
     for notion in settings.notions:
         notion.strata(classes, with_labels=y is not None)
+    if settings.scores:
+        _check_scores(deployed, classes, y)
+
+
+def _check_scores(deployed: Deployed, classes: list, y: ArrayLike | None) -> None:
+    if y is None:
+        raise ValueError("scores=True compares scores with labels: pass y.")
+    plain = hasattr(deployed.model, "predict_proba") and not deployed.group_aware
+    if len(classes) != 2 or not plain or draws_afresh(deployed):
+        raise ValueError(
+            "scores=True needs a classifier of two classes whose predict_proba takes rows alone "
+            "and gives the same answer to a row every time; leave it out."
+        )
 
 
 def check_columns(deployed: Deployed, X: Any) -> None:

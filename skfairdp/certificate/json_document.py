@@ -49,6 +49,7 @@ _OPTIONAL: dict[str, _Rule] = {
     "accuracy": _OBJECT,
     "outcomes": _OBJECT,
     "errors": _OBJECT,
+    "scores": _OBJECT,
     "facts": _LIST,
     "derived": _OBJECT,
     "signature": (lambda value: True, "a signature"),  # its own module looks at it

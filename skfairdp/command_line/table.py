@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import partial
+from functools import cached_property, partial
 from shlex import quote
 from typing import Any
 
@@ -55,10 +55,13 @@ class People:
         """Features of which nothing is declared."""
         return tuple(name for name in self.X.columns if name not in (self.schema or {}))
 
-    @property
+    @cached_property
     def persons(self) -> Persons:
         """Map rows to persons."""
-        return encode_persons(np.arange(len(self.y)) if self.ids is None else self.ids, len(self.y))
+        n_rows = len(self.y)
+        if self.ids is None:
+            return Persons(np.arange(n_rows), n_rows, most=1)
+        return encode_persons(self.ids, n_rows)
 
 
 def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> People:

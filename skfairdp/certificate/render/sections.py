@@ -19,6 +19,7 @@ from skfairdp.certificate.render.record_sections import (
     of_monitor,
     of_path,
 )
+from skfairdp.certificate.render.score_sections import scores_section
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import group_text
@@ -85,6 +86,7 @@ def certificate_sections(
         ),
         _next(claims, epsilon, tolerance),
         group_sections.harmed_section(claims),
+        scores_section(claims),
         _privacy(claims.privacy, attacker=whole),
         group_sections.fairness_section(claims),
         _bias_scenarios(claims, tolerance),
