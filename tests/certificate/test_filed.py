@@ -146,7 +146,7 @@ def test_bought_utility_is_read_off_the_noisy_table_alone(private: Certificate) 
     assert private.accuracy.noisy
     assert abs(counted[0] - N) < 200
     assert private.n_rows is None
-    assert "bought: the counts carry noise" in private.to_model_card()
+    assert "Utility: counts with noise, at ε = " in private.to_model_card()
 
 
 def test_a_table_that_says_otherwise_than_its_figures_is_refused() -> None:
