@@ -19,6 +19,17 @@ SCORES_SHARE = 0.25
 HOLDOUTS = ("public", "per_record", "by_index", "by_person", "training")
 
 
+def parts_of_epsilon(epsilon: float, *, scores: bool) -> tuple[float, ...]:
+    """Divide the epsilon of held-out rows between the tables that are counted."""
+    if not scores:
+        return (epsilon,)
+    of_table = (1.0 - SCORES_SHARE) * epsilon
+    return (
+        of_table,
+        epsilon - of_table,
+    )  # without a rounding error: one is half of the other or more
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
     """Settings of an evaluation, fixed before the rows are looked at; see `skfairdp.certify`."""
@@ -105,10 +116,7 @@ class EvaluationSettings:
     def parts_of_epsilon(self) -> tuple[float, ...]:
         """Epsilon of the noisy table of answers and, where they are counted, of that of scores."""
         assert self.count_epsilon is not None
-        if not self.scores:
-            return (float(self.count_epsilon),)
-        of_table = (1.0 - SCORES_SHARE) * self.count_epsilon
-        return of_table, self.count_epsilon - of_table  # without a rounding error: both are near
+        return parts_of_epsilon(float(self.count_epsilon), scores=self.scores)
 
     @property
     def counting(self) -> tuple[str, str]:

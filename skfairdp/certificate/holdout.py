@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from sklearn.utils import get_tags
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.score_counts import ScoreCounts
-from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.exceptions import FairnessWarning, PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.labels import count_rows, label_column, positions, take_rows
@@ -26,6 +27,7 @@ from skfairdp.protocol import answers_of
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.trained_rows import trained_on
 
+_LONG = 10.0  # seconds
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
 
@@ -235,7 +237,7 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
         parts = np.array_split(rows[::-1], min(calls, len(rows)))
         return np.concatenate([ask(part) for part in parts])[::-1]
 
-    found = ask(rows)
+    found, started = ask(rows), time.monotonic()
     if draws_afresh(deployed):
         how = ANSWERS_DRAWN
     elif private:
@@ -244,12 +246,25 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
         deployed, X = deployed.after_declared_steps(X)
+        _warn_of_waiting(len(rows), time.monotonic() - started)
         how, found = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
     if len(found) != len(rows) or len(rows) == len(everybody):
         return found, how
     answers = np.repeat(found[:1], len(everybody))  # of others any answer: none counts
     answers[rows] = found
     return answers, how
+
+
+def _warn_of_waiting(n_rows: int, seconds: float) -> None:
+    """Warn where asking each row by itself takes long; `seconds`: of the calls so far."""
+    expected = seconds * n_rows / _CALLS
+    if expected > _LONG:
+        warn_user(
+            "The model answers some rows differently in other company, as one that draws does. "
+            f"So each of the {n_rows} rows is asked by itself, which takes about "
+            f"{expected:.0f} s. Fewer held-out rows take less, and give a wider bound.",
+            FairnessWarning,
+        )
 
 
 def _classes(deployed: Deployed, predicted: Any, y: ArrayLike | None, private: bool) -> list:

@@ -279,6 +279,11 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     part("--held-out", default=0.3, help="share of the rows held out (default 0.3)")
     exact = "print exact counts of the rows held out: nothing protects these people"
     flag("--held-out-is-public", help=exact)
+    flag(
+        "--scores",
+        help="count scores of the rows held out by group too: calibration, and the share of each "
+        "group above the middle; a fourth of epsilon of these rows pays for it",
+    )
     part("--confidence", default=0.95, help="of the bounds (default 0.95)")
     beside = "charge the privacy ledger in this file (default: TABLE.skfairdp-ledger.db)"
     file("--ledger", help=beside)

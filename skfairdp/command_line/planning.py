@@ -92,7 +92,7 @@ class Outlook:
                     rate=rate,
                     confidence_level=self.request.confidence,
                     n_claims=len(self.request.notion),
-                    count_epsilon=self.request.count_epsilon,
+                    count_epsilon=self.request.answers_epsilon,
                 )
             )
         return min(found, key=lambda each: each.chance(0.0))
@@ -190,7 +190,7 @@ class Outlook:
                 tolerance,
                 confidence_level=self.request.confidence,
                 n_claims=len(self.request.notion),
-                count_epsilon=self.request.count_epsilon,
+                count_epsilon=self.request.answers_epsilon,
             )
             if needed.rows_needed is not None:
                 yield (
