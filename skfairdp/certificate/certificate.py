@@ -19,7 +19,7 @@ from skfairdp.certificate.render.record_sections import Frontier, Watch
 from skfairdp.certificate.render.sections import certificate_sections
 from skfairdp.certificate.render.templates import PLAIN
 from skfairdp.certificate.render.text import markdown_card, plain_text
-from skfairdp.documentation import completed_by
+from skfairdp.foundation.documentation import completed_by
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.receipts.unwrap import unwrap
 
@@ -66,7 +66,8 @@ class Certificate(Claims):
         python = self.library_versions.get("python", "")
         deployed = unwrap(model)
         return (
-            deployed.matches(self.model_digest, python)
+            not self.edited
+            and deployed.matches(self.model_digest, python)
             and not any(contradictions(self, deployed))
             and self.examine().holds
         )

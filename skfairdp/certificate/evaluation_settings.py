@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from skfairdp import assumptions
 from skfairdp.certificate.facts import ASSUMED, BOUGHT, DECLARED
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.fairness.number_notions import NumberNotion
-from skfairdp.figures import as_given
-from skfairdp.parameters import BOOLEAN, COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given
+from skfairdp.foundation.parameters import (
+    BOOLEAN,
+    COUNT,
+    NONE,
+    PROBABILITY,
+    Choice,
+    Number,
+    check_arguments,
+)
 
 # Of count_epsilon.
 SCORES_SHARE = 0.25

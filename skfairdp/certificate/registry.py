@@ -7,7 +7,7 @@ from typing import Any
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.sentence import certificate_sentence
-from skfairdp.figures import factor_text, significant_up
+from skfairdp.foundation.figures import factor_text, significant_up
 from skfairdp.privacy.accounting.events import canonical, parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger

@@ -10,7 +10,7 @@ from typing import Any, Self
 from skfairdp.certificate.evaluation_settings import parts_of_epsilon
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.parsing import MECHANISMS
-from skfairdp.numbers import INTERVAL
+from skfairdp.records.numbers import INTERVAL
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class Request:
         found |= {"mechanism_is_named": given["mechanism"] is not None}
         if given["ratio"] is not None and given["base_rate"] is not None:
             # Whatever group has the highest rate, it is at least that of all people together.
-            found["tolerance"] = (1.0 - given["ratio"]) * given["base_rate"]
+            # Rounded, since (1 - .8) * .78 is .15599999999999997 in floats.
+            found["tolerance"] = round((1.0 - given["ratio"]) * given["base_rate"], 12)
         values = {**given, **found}
         chosen: dict[str, Any] = {each.name: values[each.name] for each in fields(cls)}
         chosen |= {k: tuple(v) for k, v in chosen.items() if isinstance(v, list)}

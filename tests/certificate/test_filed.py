@@ -15,13 +15,14 @@ import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from scipy import stats
+from sklearn.dummy import DummyRegressor
 
 from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.certificate import render
-from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.examination import examine
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
+from skfairdp.certificate.outcomes import Accuracy
 from skfairdp.certificate.registry import answers
 from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
 from skfairdp.certificate.signing import sign_certificate
@@ -29,6 +30,7 @@ from skfairdp.fairness.guarantee import CellCount
 from skfairdp.fairness.recomputing import recomputed_intervals
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from tests.certificate.fakes import ThresholdClassifier
+from tests.certificate.forged import forged_text
 from tests.certificate.test_report import CASES, claim, every_case
 
 ROOT = Path(__file__).parents[2]
@@ -181,7 +183,7 @@ def test_accuracy_of_other_rows_than_those_counted_is_found(public: Certificate)
     document["derived"] |= {"utility": [measure], "nearly_constant": True}
     del document["outcomes"]  # which would contradict it, too
     document["derived"] |= {"outcomes": []}
-    (wrong,) = examine(Certificate.from_json(json.dumps(document))).wrong
+    (wrong,) = examine(Certificate.from_json(forged_text(document))).wrong
     assert "accuracy counts 7" in wrong
 
 
@@ -345,6 +347,10 @@ def test_certificates_that_were_made_fit_the_schema(public, private) -> None:
     Draft202012Validator.check_schema(SCHEMA.schema)
     noted = public.with_monitor("watch.json")
     texts = [public.to_json(), private.to_json(), noted.to_json(), certify(fitted()).to_json()]
+    numbers = DummyRegressor().fit(ROWS, ROWS["debt"])
+    errors = certify(numbers, ROWS, ROWS["income"], sensitive_features=GROUPS["sex"])
+    assert errors.errors is not None
+    texts.append(errors.to_json())
     texts.append(sign_certificate(texts[0], Ed25519PrivateKey.generate()))
     texts += [path.read_text("utf-8") for path in (Path(__file__).parent / "stored").glob("*.json")]
     for text in texts:

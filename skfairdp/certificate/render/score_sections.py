@@ -10,7 +10,7 @@ from skfairdp.certificate.render.elements import Picture, Section, Table
 from skfairdp.certificate.render.group_sections import interval_text, share_text
 from skfairdp.certificate.render.plot import draw_calibration
 from skfairdp.certificate.score_counts import BINS, ScoreCounts
-from skfairdp.figures import rounded_down, rounded_up
+from skfairdp.foundation.figures import rounded_down, rounded_up
 
 _CALIBRATED = (
     "Of people with a score of 0.7, about 7 of 10 should have the positive label, in every group. "

@@ -26,7 +26,7 @@ from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.number_notions import NUMBER_NOTIONS
 from skfairdp.fairness.scopes import DEPLOYED
-from skfairdp.figures import (
+from skfairdp.foundation.figures import (
     as_given,
     epsilon_text,
     factor_text,
