@@ -118,6 +118,7 @@ class ChargedReport:
         asked: dict[str, Any] = {
             "title": f"Certificate of privacy and fairness: {request.target}",
             "ledger": self.ledger,
+            "about": self.about,
             **{n: getattr(request, n) for n in ("epsilon", "tolerance", "template")},
         }
         if isinstance(final, FairPathClassifier):

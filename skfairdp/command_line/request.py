@@ -108,8 +108,10 @@ class Request:
             )
         if self.ratio is not None and self.notion != ("demographic_parity",):
             raise CommandError("--ratio compares selection rates: leave --notion out.")
-        if self.about is not None and self.registry is None:
-            raise CommandError("--about is for the entry of a registry; name it by --registry.")
+        if self.about is not None and self.registry is None and self.template == "plain":
+            raise CommandError(
+                "--about needs --registry, or a --template whose questions it answers."
+            )
 
     def _check_numeric(self) -> None:
         """Refuse options that are about outcomes and not about numbers."""
