@@ -248,11 +248,11 @@ def _attacker(privacy: PrivacyGuarantee) -> Section:
     headings = ("wrongly suspects, at most", "rightly suspects, at most")
     table = Table("Any test for whether somebody was in the training data", rows, headings, 0)
     words = (
-        f"Somebody wants to find out whether a {whom} was among the training data, and knows all "
-        "others. Any test for it that wrongly suspects as often as the left column says rightly "
-        "suspects no more often than the right column says. Without protection the right column "
-        "could be 100 %. Who believed one half before can believe "
-        f"{percent_text(rounded(posterior(privacy)))} at most afterwards. (All this but for a "
+        f"An attacker wants to find out whether a {whom} was among the training data, and knows "
+        "all others. A test that suspects wrongly as often as the left column says suspects "
+        "rightly no more often than the right column says. Without protection the right column "
+        "could be 100 %. An attacker who began with even odds ends with a certainty of at most "
+        f"{percent_text(rounded(posterior(privacy)))}. (All this but for a "
         f"failure of probability δ = {significant_up(privacy.delta)}.)"
     )
     return Section("What an attacker can find out", (words, table), extra=True)
@@ -271,9 +271,9 @@ def _privacy(privacy: PrivacyGuarantee | None, *, attacker: bool) -> Section:
         return Section("Privacy", ("Nothing is promised (ε = ∞).",))
     protected = PROTECTED[privacy.protects]
     meaning = (
-        f"Every result of {protected.told_by} would have been at most "
-        f"{factor_text(privacy.epsilon)} times as likely with a neighbouring data set, and is at "
-        "most as many times as likely as with it, except with probability δ."
+        f"Compare these data with any neighbouring data set: no result of {protected.told_by} is "
+        f"more than {factor_text(privacy.epsilon)} times as likely with one of the two as with "
+        "the other, except with probability δ."
     )
     facts = (
         ("privacy loss ε, at most", epsilon_text(privacy.epsilon)),
