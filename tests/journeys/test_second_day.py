@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
 
-from skfairdp import Certificate, PrivacyLedger
+from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, PrivateTableEncoder
 from skfairdp.certificate.render import html
 from skfairdp.command_line import estimators, filing, main, planning
 from skfairdp.command_line.reading import read_rows
+from skfairdp.model_selection import PrivateSearchCV, fit_within
 
 ASKED = ["--target", "default payment", "--positive", "0", "--sensitive", "sex", "--epsilon", "2"]
 
@@ -121,7 +124,10 @@ def test_runs_add_up_without_a_ledger_being_named_and_under_another_name(told) -
     key = Path("bank.skfairdp-ledger.db.key")
     assert key.stat().st_mode & 0o077 == 0  # for its owner alone, and not in the ledger
     assert key.read_bytes() not in Path("bank.skfairdp-ledger.db").read_bytes()
-    assert len(PrivacyLedger("bank.skfairdp-ledger.db", "bank").entries()) == 2
+    book = PrivacyLedger("bank.skfairdp-ledger.db", "bank")
+    assert len(book.entries()) == 2
+    assert len(repr(book.totals())) < 400
+    assert "total, record under zero-out" in str(book)
     _, _, said = told("report", "bank.csv", *run, "--ledger", "bank.skfairdp-ledger.db",
                       "--data-set", "other")  # fmt: skip
     assert "knows these people as 'bank'" in said
@@ -243,6 +249,19 @@ def test_a_drafted_schema_is_taken_as_it_is_and_a_partial_one_is_completed(told)
     assert told("report", "bank.csv", *ASKED, *more)[0] in (0, 1)
     shown = Certificate.from_json(Path("c.json").read_text(encoding="utf-8"))
     assert shown.satisfies(epsilon=2.0)
+
+
+def test_refusals_name_the_pipeline_that_does_what_was_asked() -> None:
+    rows = customers(200)[["self", "sex"]]
+    table, classifier = PrivateTableEncoder(), DPSGDClassifier()
+    over_all = PrivateSearchCV(
+        make_pipeline(table, classifier), {"dpsgdclassifier__max_epochs": [1]}
+    )
+    with pytest.raises(ValueError, match=r"make_pipeline\(PrivateTableEncoder\(\), PrivateSearch"):
+        over_all.fit(rows, rows["sex"])
+    chosen = ColumnTransformer([("table", PrivateTableEncoder(), ["self"])])
+    with pytest.raises(ValueError, match=r"PrivateTableEncoder\(columns=\{'name': 'drop'\}\)"):
+        fit_within(make_pipeline(chosen, classifier), rows, rows["sex"], epsilon=1.0)
 
 
 def test_a_ratio_is_asked_for_with_the_publicly_known_share(told) -> None:
