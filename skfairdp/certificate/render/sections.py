@@ -8,7 +8,7 @@ from typing import Any
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
-from skfairdp.certificate.facts import PUBLIC, Fact
+from skfairdp.certificate.facts import COUNTED, PUBLIC, Fact
 from skfairdp.certificate.registry import answers
 from skfairdp.certificate.render import group_sections
 from skfairdp.certificate.render.elements import KeyFigures, Section, Table
@@ -20,6 +20,7 @@ from skfairdp.certificate.render.record_sections import (
     of_monitor,
     of_path,
 )
+from skfairdp.certificate.render.score_sections import scores_section
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import group_text
@@ -87,6 +88,7 @@ def certificate_sections(
         ),
         _next(claims, epsilon, tolerance),
         group_sections.harmed_section(claims),
+        scores_section(claims),
         _privacy(claims.privacy, attacker=whole),
         group_sections.fairness_section(claims),
         _bias_scenarios(claims, tolerance),
@@ -160,10 +162,10 @@ def _utility(claims: Claims) -> Section:
     if known is None:
         return Section("Utility", ())
     text = group_sections.share_text if claims.errors is None else group_sections.number_text
-    how = "bought: the counts carry noise" if known.noisy else "public: exact counts"
+    how = next((f"counts {fact}" for fact in claims.facts if fact.name == COUNTED), "")
     rows = tuple((name, *map(text, figures)) for name, *figures in known.measures)
     headings = ("On the held-out rows", "Model", "One answer for everybody")
-    table = Table(f"Utility ({how})", rows, headings, numbers_from=1)
+    table = Table(f"Utility: {how}" if how else "Utility", rows, headings, numbers_from=1)
     return Section("Utility", (table,), extra=True)
 
 
