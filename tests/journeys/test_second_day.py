@@ -142,6 +142,8 @@ def test_identifiers_lead_to_persons_first_and_names_that_are_none_can_be_kept(t
     assert code == 2
     assert "--person-ids has_phone" in said
     assert said.index("--person-ids") < said.index("--drop") < said.index("--keep")
+    _, _, said = told("plan", "raw.csv", *ASKED, "--person-ids", "customer")
+    assert "Leave them out: --drop has_phone. If they are none" in said
     more = ("--keep", "has_phone", "--person-ids", "customer")
     _, _, said = told("plan", "raw.csv", *ASKED, *more)
     assert "Some person has rows of different groups" in said
