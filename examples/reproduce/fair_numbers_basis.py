@@ -19,7 +19,7 @@ from examples.reproduce.fair_numbers import distance, split, tables
 from skfairdp import FairPathRegressor
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 
-WEIGHTS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)  # of the distance beside the error
+WEIGHTS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)  # of the distance, added to the error
 BASES = (1, 4, 8)
 
 
