@@ -73,7 +73,7 @@ def test_a_plan_tells_rows_chances_noise_schema_and_ledger_and_spends_nothing(to
         "a tolerance of 0.1 would be shown with a probability of",
         "at rates near 0.1 or 0.9",
         "noise multiplier",
-        "Enough records by this rule",
+        "Enough records: the noise on",
         "2 columns are not declared",
         "Ledger before: nothing spent; after: ε = 2",
         "Nothing was spent, and nothing was written.",
