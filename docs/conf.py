@@ -6,6 +6,7 @@ Nothing is fetched from a network: the inventories of other projects lie in
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -137,6 +138,7 @@ def setup(app: object) -> None:
     """Leave out what scikit-learn adds to every class, and copy the explorer pages."""
     app.connect("autodoc-skip-member", _skip)  # type: ignore[attr-defined]
     app.connect("build-finished", _copy_pages)  # type: ignore[attr-defined]
+    app.connect("build-finished", _place_versions)  # type: ignore[attr-defined]
     app.connect("source-read", _keep_together)  # type: ignore[attr-defined]
 
 
@@ -151,6 +153,15 @@ def _copy_pages(app: object, failure: object) -> None:
     if failure is None:
         for page in (HERE / "results").glob("*.html"):
             shutil.copy(page, Path(app.outdir) / "results" / page.name)  # type: ignore[attr-defined]
+
+
+def _place_versions(app: object, failure: object) -> None:
+    """Write whole addresses of the versions: a page may lie in any folder."""
+    if failure is None and _SITE:
+        listed = Path(app.outdir) / "_static" / "versions.json"  # type: ignore[attr-defined]
+        versions = json.loads(listed.read_text(encoding="utf-8"))
+        placed = [one | {"url": f"{_SITE}/{one['url']}"} for one in versions]
+        listed.write_text(json.dumps(placed, indent=2) + "\n", encoding="utf-8")
 
 
 def _skip(

@@ -10,6 +10,51 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
+# Arguments that every `certify` takes, and the result.
+CERTIFY = """Parameters
+----------
+X : array-like, shape (n_rows, n_features), optional
+    Held-out rows, as ``model.predict`` takes them.
+y : array-like, shape (n_rows,), optional
+    Their labels, not needed for demographic parity; of a regressor their targets, by which
+    errors are measured.
+sensitive_features : array-like, Series or DataFrame, optional
+    Their groups, shape (n_rows,) or (n_rows, k); several columns form
+    intersections. Rows with a missing value are outside the claim.
+person_ids : array-like, shape (n_rows,), optional
+    Whose row it is, where a person may have several: one of each, drawn by a hash of the id, is
+    counted, for rows of one person are not independent. Rates are then weighted by person.
+notion : str, Notion or list of them, default="demographic_parity"
+    What is compared: "demographic_parity", "equal_opportunity",
+    "equalized_odds", "accuracy_parity". Several share the error probability, so
+    that all their bounds hold together. Of numbers: "distribution_gap", the largest
+    Kolmogorov-Smirnov distance of predictions, for which "demographic_parity" stands too, and
+    "mean_gap", the largest difference of means as a share of the range of ``target_bounds_``.
+confidence_level : float in (0, 1), default=0.95
+    Probability that the bounds hold.
+bound : {"exact", "difference"}, default="exact"
+    Bound for one pair of groups: an exact test, or Hoeffding's inequality, which is
+    wider. Choose before seeing the predictions.
+count_epsilon : float, optional
+    Protects the held-out rows: all counts are released once with discrete Laplace
+    noise at this cost, in nats, which is added to the model's own as `holdout`
+    says. None states the counts as they are.
+
+Returns
+-------
+Certificate
+
+Raises
+------
+sklearn.exceptions.NotFittedError
+    When the model, or the best model of a search, is not fitted.
+UnknownGroupError
+    When a row's group is not one the model was fitted with.
+ValueError
+    When arguments contradict each other; when the model was trained on these rows, as far as
+    this process knows, and `holdout` does not say so.
+"""
+
 
 class Certifiable:
     """The questions that a certificate asks a fitted estimator, each with an answer.

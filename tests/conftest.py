@@ -173,3 +173,18 @@ def rows_seen_before(request: pytest.FixtureRequest) -> Iterator[None]:
         if not getattr(request.module, "CHECKS_TRAINING_ROWS", False):
             patch.setattr("skfairdp.certificate.holdout.trained_on", lambda *_: False)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rehearsed_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let fits and predictions take over what was found for a net of the same kind.
+
+    A module that checks how this is found says REHEARSES_ANEW = True.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        # Modules that need no torch are not made to wait for it.
+        if "torch" in sys.modules and not getattr(request.module, "REHEARSES_ANEW", False):
+            from tests.rehearsals import remember
+
+            remember(patch)
+        yield

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from skfairdp import assumptions
-from skfairdp.assumptions import CERTIFIER, CLOSED_SETS, DEPLOYER, OWNER, PLACES
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.assumptions import CERTIFIER, CLOSED_SETS, DEPLOYER, OWNER, PLACES
 
-PACKAGE = Path(assumptions.__file__).parent
+PACKAGE = Path(assumptions.__file__).parents[1]
 FILES = sorted(PACKAGE.rglob("*.py"))
 OTHERS = [path for path in FILES if path.name != "assumptions.py"]
 PEOPLE = {OWNER, CERTIFIER, DEPLOYER}

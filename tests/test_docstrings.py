@@ -13,7 +13,7 @@ from numpydoc.validate import validate
 
 import skfairdp
 from skfairdp.base import PrivateEstimator
-from skfairdp.parameters import BOOLEAN
+from skfairdp.foundation.parameters import BOOLEAN
 
 CHECKS = {
     "GL02",  # closing quotes on a line of their own

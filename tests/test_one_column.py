@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.labels import label_column, positions
-from skfairdp.one_column import column_cells, of_one_kind
+from skfairdp.records.labels import label_column, positions
+from skfairdp.records.one_column import column_cells, of_one_kind
 from tests.common.listed_calls import calling, found_in, listed_in, name_of
 
 LARGE = 2**53 + 1
@@ -64,12 +64,12 @@ CHOOSING = {
 # Where private cells are read, before the engine has them.
 READING = (
     "aggregation/query_rows.py", "certificate/holdout.py", "command_line",
-    "datasets/parquet_rows.py", "datasets/stored_rows.py", "engine/nets.py", "engine/overlap.py",
-    "engine/table_release.py", "fairness/groups.py", "inprocessing/gradient.py",
-    "inprocessing/run.py", "labels.py", "monitoring/waiting.py", "numbers.py", "one_column.py",
-    "persons.py", "postprocessing/abstaining.py", "postprocessing/group_models.py",
-    "postprocessing/passing_groups.py", "preprocessing", "representation/release_memory.py",
-    "representation/releasing.py", "rows.py",
+    "datasets/parquet_rows.py", "engine/nets.py", "engine/overlap.py", "engine/table_release.py",
+    "fairness/groups.py", "inprocessing/gradient.py", "engine/run.py",
+    "monitoring/waiting.py", "postprocessing/abstaining.py", "postprocessing/group_models.py",
+    "postprocessing/passing_groups.py", "preprocessing", "records/labels.py", "records/numbers.py",
+    "records/one_column.py", "records/persons.py", "records/rows.py", "records/stored_rows.py",
+    "representation/release_memory.py", "representation/releasing.py",
 )  # fmt: skip
 # Why a call changes no cell because of another one:
 #   typed     its argument has one type already: an array, or a column whose type is declared
@@ -99,20 +99,20 @@ ALLOWED: dict[str, dict[str, str]] = {
         "_numbers",
         "counted": "ParquetRows._take",
     },
-    "datasets/stored_rows.py": {"counted": "MemmapRows._state", "public": "in_chunks.answered"},
+    "records/stored_rows.py": {"counted": "MemmapRows._state", "public": "in_chunks.answered"},
     "engine/overlap.py": {"typed": "_digests", "counted": "_log_transform log_chance sketch"},
     "engine/table_release.py": {"typed": "Cells.as_texts"},
     "fairness/groups.py": {"counted": "_factorize"},
-    "inprocessing/run.py": {"counted": "joined"},
-    "labels.py": {
+    "engine/run.py": {"counted": "joined"},
+    "records/labels.py": {
         "counted": "count_rows recoded",
         "typed": "encode_labels take_rows",
         "objects": "factorized",
     },
     "monitoring/waiting.py": {"exact": "binary"},
-    "numbers.py": {"exact": "number_column"},
-    "one_column.py": {"typed": "_of_pandas column_cells table_of unmasked"},
-    "persons.py": {"warning": "_measured warn_of_ids"},
+    "records/numbers.py": {"exact": "number_column"},
+    "records/one_column.py": {"typed": "_of_pandas column_cells table_of unmasked"},
+    "records/persons.py": {"warning": "_measured warn_of_ids"},
     "postprocessing/abstaining.py": {
         "typed": "AbstainingClassifier._fit",
         "public": "AbstainingClassifier.predict",
@@ -133,7 +133,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "representation/release_memory.py": {
         "counted": "ReleaseMemory.count ReleaseMemory.note _among",
     },
-    "rows.py": {"exact": "validated"},
+    "records/rows.py": {"exact": "validated"},
 }
 
 

@@ -66,6 +66,7 @@ def test_one_version_everywhere():
     assert f'version: "{version}"' in recipe
     assert changelog.index("## Unreleased") < changelog.index(f"## {version} - 20")
     assert [one["version"] for one in switcher if one.get("preferred")] == [version]
+    assert (ROOT / f"docs/interfaces/{version}.txt").is_file()
 
 
 def test_classifiers_and_workflows_name_the_same_pythons():

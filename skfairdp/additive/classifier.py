@@ -13,8 +13,8 @@ from scipy.special import expit
 
 from skfairdp.additive.design import NORM
 from skfairdp.additive.model import AdditiveModel
+from skfairdp.foundation.parameters import Number
 from skfairdp.inprocessing.class_weights import ClassWeighted
-from skfairdp.parameters import Number
 from skfairdp.preprocessing.levels import level_names
 
 if TYPE_CHECKING:

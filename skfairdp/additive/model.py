@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.additive.design import Design, levels_of
-from skfairdp.assumptions import LEVELS
+from skfairdp.foundation.assumptions import LEVELS
+from skfairdp.foundation.parameters import MAPPING, SEQUENCE, Number, check_parameters, fixed
 from skfairdp.inprocessing.gradient import NONE, GradientPredictor, Run
-from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters, fixed
 from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.columns import checked
 from skfairdp.preprocessing.levels import Intervals, Levels, level_names

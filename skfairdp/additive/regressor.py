@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from skfairdp.additive.design import NORM
 from skfairdp.additive.model import AdditiveModel
+from skfairdp.foundation.parameters import Choice
 from skfairdp.inprocessing.regressor import GradientRegressor
-from skfairdp.numbers import LOSSES, TargetBounds
-from skfairdp.parameters import Choice
+from skfairdp.records.numbers import LOSSES, TargetBounds
 
 if TYPE_CHECKING:
     from skfairdp.additive.descent import Slopes

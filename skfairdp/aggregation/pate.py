@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 
 from skfairdp.aggregation.query_rows import PublicRows, VotingRun, public_rows, queries_of
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
-from skfairdp.assumptions import STUDENT
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import Choice, Number
+from skfairdp.foundation.assumptions import STUDENT
+from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.receipts import Charge, Receipt, RowFacts
 from skfairdp.records import Given
 

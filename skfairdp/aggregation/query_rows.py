@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from skfairdp.aggregation.voting import Transcript
-from skfairdp.assumptions import ONE_TEACHER, VOTES_PLANNED
 from skfairdp.fairness.bounds.gated_answers import answered_of_asked
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.persons import Persons, refuse_other_order
+from skfairdp.foundation.assumptions import ONE_TEACHER, VOTES_PLANNED
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.rows import check_features
+from skfairdp.records.persons import Persons
+from skfairdp.records.rows import check_features, refuse_other_order
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,12 +22,12 @@ from skfairdp.aggregation.query_rows import (
     queries_of,
 )
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
-from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
-from skfairdp.documentation import complete_docstrings
-from skfairdp.labels import positions
-from skfairdp.parameters import Choice
+from skfairdp.foundation.assumptions import ATTRIBUTE_VOTES, closed_sets
+from skfairdp.foundation.documentation import complete_docstrings
+from skfairdp.foundation.parameters import Choice
 from skfairdp.receipts import Charge, Receipt, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.labels import positions
 
 if TYPE_CHECKING:
     from skfairdp.aggregation.student import Student

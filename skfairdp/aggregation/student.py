@@ -14,10 +14,10 @@ from torch import nn
 
 from skfairdp.aggregation.teachers.isolation import own_globals
 from skfairdp.aggregation.teachers.parallel import descend
-from skfairdp.documentation import completed_by
-from skfairdp.engine.inference import link_of, outputs, probabilities
-from skfairdp.engine.nets import default_net, prepare_net
-from skfairdp.engine.parameter_vector import copy_module, copy_parameters
+from skfairdp.engine.inference import outputs, probabilities
+from skfairdp.engine.nets import default_net, link_of, prepare_net
+from skfairdp.engine.optimizers import copy_module, copy_parameters
+from skfairdp.foundation.documentation import completed_by
 
 
 def default_student() -> NeuralNet:

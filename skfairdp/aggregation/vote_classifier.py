@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
-from skfairdp import assumptions
 from skfairdp.aggregation.query_rows import (
     Lesson,
     PrivateRows,
@@ -25,7 +24,8 @@ from skfairdp.aggregation.voting_plan import check_settings, make_plan
 from skfairdp.base import Planned, PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
-from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text

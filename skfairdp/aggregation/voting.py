@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skfairdp.fairness.gate import ParityGate
-from skfairdp.parameters import Number
+from skfairdp.foundation.parameters import Number
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.figures import as_given
+from skfairdp.foundation.figures import as_given
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import epsilon as plan_epsilon
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.labels import take_rows
-from skfairdp.parameters import COUNT, POSITIVE, check_values
+from skfairdp.foundation.parameters import COUNT, POSITIVE, check_values
+from skfairdp.records.labels import take_rows
 
 Score = Callable[[Any, Any, NDArray], ArrayLike]
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from skfairdp.audit.betting import largest
-from skfairdp.documentation import completed_by
-from skfairdp.parameters import COUNT, PROBABILITY, Number, check_values
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import COUNT, PROBABILITY, Number, check_values
 
 
 def one_run_p_value(

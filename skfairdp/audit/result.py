@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from skfairdp.figures import as_given, percent_text, significant_down, significant_up
+from skfairdp.foundation.figures import as_given, percent_text, significant_down, significant_up
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from skfairdp.audit.canaries import Canaries, Score, log_odds
 from skfairdp.audit.declared import claim_about, declare_sizes, fit_with, profile_of
 from skfairdp.audit.one_run_bound import count_correct_guesses, one_run_epsilon, one_run_p_value
 from skfairdp.audit.result import AuditResult
-from skfairdp.documentation import completed_by
-from skfairdp.parameters import COUNT, PROBABILITY, check_values
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import COUNT, PROBABILITY, check_values
 
 _Costs = tuple[tuple[float, float], ...]  # epsilon and delta, the stated one first
 

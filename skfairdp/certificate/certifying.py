@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from os import PathLike
 
 from numpy.typing import ArrayLike
@@ -14,6 +15,7 @@ from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
 from skfairdp.certificate.evaluation import (
     Evaluation,
+    claims_of_mechanism,
     evaluate,
     leakage_remarks,
     without_bounds,
@@ -30,25 +32,28 @@ from skfairdp.certificate.holdout import (
 )
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
-from skfairdp.certificate.mechanism_claims import claims_of_mechanism
-from skfairdp.certificate.number_claims import check_numbers_answerable, evaluate_numbers
-from skfairdp.datasets.stored_rows import with_columns_of
-from skfairdp.digests.digest import Bound
+from skfairdp.certificate.number_claims import ask_numbers, evaluate_numbers
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.fairness.number_notions import get_number_notions
-from skfairdp.labels import count_rows
-from skfairdp.parameters import BOOLEAN, check_values
-from skfairdp.persons import refuse_other_order, warn_of_ids
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import BOOLEAN, check_values
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.protocol import CERTIFY
+from skfairdp.receipts.digests.digest import Bound
 from skfairdp.receipts.unwrap import releases_rows, unwrap
+from skfairdp.records.labels import count_rows
+from skfairdp.records.persons import warn_of_ids
+from skfairdp.records.rows import refuse_other_order
+from skfairdp.records.stored_rows import with_columns_of
 
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 
 LIBRARIES = ("dp-accounting", "numpy", "pandas", "scikit-learn", "scipy", "skorch", "torch")
 
 
+@completed_by(CERTIFY)
 def certify(
     model: object,
     X: ArrayLike | None = None,
@@ -80,32 +85,6 @@ def certify(
     ----------
     model : estimator, Pipeline or fitted search
         The fitted model as it is deployed. Earlier steps of a Pipeline belong to it.
-    X : array-like, shape (n_rows, n_features), optional
-        Held-out rows, as ``model.predict`` takes them.
-    y : array-like, shape (n_rows,), optional
-        Their labels, not needed for demographic parity; of a regressor their targets, by which
-        errors are measured.
-    sensitive_features : array-like, Series or DataFrame, optional
-        Their groups, shape (n_rows,) or (n_rows, k); several columns form
-        intersections. Rows with a missing value are outside the claim.
-    person_ids : array-like, shape (n_rows,), optional
-        Whose row it is, where a person may have several: one of each, drawn by a hash of the id, is
-        counted, for rows of one person are not independent. Rates are then weighted by person.
-    notion : str, Notion or list of them, default="demographic_parity"
-        What is compared: "demographic_parity", "equal_opportunity",
-        "equalized_odds", "accuracy_parity". Several share the error probability, so
-        that all their bounds hold together. Of numbers: "distribution_gap", the largest
-        Kolmogorov-Smirnov distance of predictions, for which "demographic_parity" stands too, and
-        "mean_gap", the largest difference of means as a share of the range of ``target_bounds_``.
-    confidence_level : float in (0, 1), default=0.95
-        Probability that the bounds hold.
-    bound : {"exact", "difference"}, default="exact"
-        Bound for one pair of groups: an exact test, or Hoeffding\'s inequality, which is
-        wider. Choose before seeing the predictions.
-    count_epsilon : float, optional
-        Protects the held-out rows: all counts are released once with discrete Laplace
-        noise at this cost, in nats, which is added to the model's own as `holdout`
-        says. None states the counts as they are.
     cell_sizes : {"private", "public"}, default="private"
         Whether the number of rows of each (group, label) cell is public; used with
         `count_epsilon` only. Public sizes give narrower bounds.
@@ -144,20 +123,6 @@ def certify(
         Warn of columns of `X` that look like identifiers: people may have several rows, and ε then
         speaks of one. Names and how many values differ are looked at without noise. The warning
         is for you alone: no guarantee covers it, and the certificate does not contain it.
-
-    Returns
-    -------
-    Certificate
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-        When the model, or the best model of a search, is not fitted.
-    UnknownGroupError
-        When a row's group is not one the model was fitted with.
-    ValueError
-        When arguments contradict each other; when the model was trained on these rows, as far as
-        this process knows, and `holdout` does not say so.
 
     Examples
     --------
@@ -214,12 +179,15 @@ def certify(
         if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
             evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))
         else:
-            check = check_numbers_answerable if of_numbers else check_answerable
-            check(deployed, X, y, settings)
+            rows = GroupedRows(X, y, sensitive_features, comparable)
+            evaluated: Callable[..., Evaluation]
+            if of_numbers:
+                evaluated = partial(evaluate_numbers, ask_numbers(deployed, rows, settings))
+            else:
+                check_answerable(deployed, X, y, settings)
+                evaluated = partial(evaluate, deployed)
             with charged(book, settings, source, deployed.name, held_out) as settings:
-                rows = GroupedRows(X, y, sensitive_features, comparable)
-                evaluated = evaluate_numbers if of_numbers else evaluate
-                evaluation = evaluated(deployed, rows, settings, source)
+                evaluation = evaluated(rows, settings, source)
             if settings.of_training:
                 privacy = with_counts(privacy, settings, source)
                 evaluation = without_bounds(evaluation)

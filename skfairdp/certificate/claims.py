@@ -6,17 +6,21 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
-from skfairdp.certificate.json_document import FORMAT, checked_document, version_of
+from skfairdp.certificate.json_document import (
+    FORMAT,
+    checked_document,
+    content_digest,
+    version_of,
+)
 from skfairdp.certificate.number_errors import NumberErrors
-from skfairdp.certificate.outcomes import Outcomes
+from skfairdp.certificate.outcomes import Accuracy, Outcomes
 from skfairdp.certificate.sentence import certificate_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import DEPLOYED, SCOPES
-from skfairdp.parameters import NONE, Number, check_arguments
+from skfairdp.foundation.parameters import NONE, Number, check_arguments
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 _AS_WRITTEN = ("model_digest", "model_name", "n_rows", "remarks", "created")
@@ -59,6 +63,12 @@ class Claims:
         not part of equality.
     outcomes : Outcomes or None
         Held-out rows by group, label and answer, from which the rates by group follow.
+
+    Attributes
+    ----------
+    edited : bool
+        Whether these claims were read from a file whose contents have another digest than it
+        states; not part of equality.
     """
 
     privacy: PrivacyGuarantee | None
@@ -75,6 +85,7 @@ class Claims:
     monitor_file: str | None = field(default=None, compare=False)
     facts: tuple[Fact, ...] = field(default=(), compare=False)
     outcomes: Outcomes | None = None
+    edited: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("fairness", "remarks", "facts"):
@@ -219,6 +230,7 @@ class Claims:
         if self.facts:  # files of earlier versions are written as they were
             document["facts"] = [asdict(fact) for fact in self.facts]
             document["derived"] = self._derived
+            document["content_digest"] = content_digest(document)
         return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
 
     @property
@@ -292,6 +304,9 @@ class Claims:
             raise ValueError(
                 "The values under 'derived' do not follow from the certificate's figures."
             )
+        digest = document.get("content_digest")  # not in files of earlier versions
+        edited = digest is not None and digest != content_digest(document)
+        object.__setattr__(found, "edited", edited)
         return found
 
 

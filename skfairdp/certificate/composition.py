@@ -8,10 +8,10 @@ from typing import Any
 
 from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 
-from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.figures import as_given, significant_up
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -55,10 +55,8 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
         return _of_releases(deployed, place, public_steps)
     other, declared = sorted_steps(leaves, public_steps)
     stated = [step.privacy_ for _, step in other if charges_privacy(step)]
-    own_search = next((search for search in deployed.searches if charges_privacy(search)), None)
-    last = deployed.final if own_search is None else own_search
-    if charges_privacy(last):
-        stated.append(last.privacy_)
+    if charges_privacy(deployed.charged):
+        stated.append(deployed.charged.privacy_)
     if None in stated:
         return None
 

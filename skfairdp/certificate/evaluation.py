@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
@@ -10,13 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp import assumptions
 from skfairdp.certificate import counted_claims as counted
-from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
 from skfairdp.certificate.number_errors import NumberErrors
-from skfairdp.certificate.outcomes import Outcomes
+from skfairdp.certificate.outcomes import Accuracy, Outcomes
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
@@ -24,13 +23,15 @@ from skfairdp.fairness.bounds.total_variation import total_variation, total_vari
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
-from skfairdp.fairness.notions import Stratum
-from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
-from skfairdp.figures import as_given, rounded_down, rounded_up
-from skfairdp.labels import count_rows, take_rows
+from skfairdp.fairness.notions import Notion, Stratum
+from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE, TRAINING
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given, rounded_down, rounded_up
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
-from skfairdp.receipts.unwrap import Deployed, takes_groups
+from skfairdp.receipts.receipt import receipt_of
+from skfairdp.receipts.unwrap import Deployed, charges_privacy, takes_groups
+from skfairdp.records.labels import count_rows, take_rows
 
 _LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show anything
 
@@ -206,3 +207,28 @@ def leakage_remarks(
         f"group (estimate {measured.value:.4f}), shown by a classifier that guesses it; this "
         "confidence is apart from that of other claims.",
     )
+
+
+def claims_of_mechanism(
+    deployed: Deployed, notions: Sequence[Notion], turned: bool
+) -> tuple[FairnessGuarantee, ...]:
+    """Collect the bounds that a fitted model states before any evaluation.
+
+    `turned`: whether the first of two classes is the positive one.
+    """
+    # What mechanisms promise about the second class is not said of the first.
+    notions = tuple(n for n in notions if not turned or n.alike_for_both)
+    hooks = [answers_of(deployed.final)._mechanism_fairness]
+    place = deployed.place_of_release
+    # A model that also sees the group of a row sees more than its release.
+    if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
+        hooks.append(deployed.stages[place][1]._mechanism_fairness)
+    claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
+    searched = any(charges_privacy(search) for search in deployed.searches)
+    receipt = receipt_of(deployed.final)  # of a model that was taken out of a search, too
+    searched |= receipt is not None and receipt.one_of_several
+    if claims and (searched or deployed.changes):
+        # True of one fit over its noise, not of the best of several, nor of what was put in
+        # its place.
+        claims = tuple(claim for claim in claims if claim.scope != TRAINING)
+    return claims

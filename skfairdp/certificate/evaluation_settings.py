@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from skfairdp import assumptions
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.fairness.number_notions import NumberNotion
-from skfairdp.figures import as_given
-from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given
+from skfairdp.foundation.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
 
 HOLDOUTS = ("public", "per_record", "by_index", "by_person", "training")
 

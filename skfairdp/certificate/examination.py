@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from skfairdp.certificate.claims import Claims
+from skfairdp.certificate.evaluation import claims_of_mechanism
 from skfairdp.certificate.facts import PUBLIC, Fact, known_facts
 from skfairdp.certificate.group_rates import LEVEL
-from skfairdp.certificate.mechanism_claims import claims_of_mechanism
 from skfairdp.certificate.outcomes import Outcomes
+from skfairdp.certificate.released_events import uncounted_tables, unlike_training
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import KINDS, BoundKind
@@ -23,7 +24,7 @@ from skfairdp.fairness.recomputing import (
     recomputed_intervals,
 )
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED, FROM_ROWS, SCOPES
-from skfairdp.figures import as_given
+from skfairdp.foundation.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import PROTECTS
@@ -75,6 +76,8 @@ Findings = Iterator[Finding]
 def examine(certificate: Claims) -> Examination:
     """Recompute every figure of a certificate that follows from its counts or its events."""
     found: list[Finding] = []
+    if certificate.edited:
+        found.append((WRONG, "the contents of the file are not those of its digest: it was edited"))
     for claim in certificate.fairness:
         found += [*_of_claim(claim), *_of_rows(claim, certificate.n_rows)]
     known, n_rows = certificate.accuracy, certificate.n_rows
@@ -175,6 +178,9 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
             f"the model promises ε = {_shown(own.epsilon)} at δ = {as_given(own.delta)}, less than "
             f"ε = {_shown(stated.epsilon)} at δ = {as_given(stated.delta)}"
         )
+    if charges_privacy(trained.charged) and trained.charged.privacy_ is not None:
+        charged = any(charges_privacy(step) for _, step in trained.leaves())
+        yield from unlike_training(stated, trained.charged.privacy_, others=charged)
 
 
 def _other_outcome(fact: Fact, deployed: Deployed) -> Iterator[str]:
@@ -384,12 +390,16 @@ def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]
                 stated = f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}"
                 yield WRONG, f"{stated}, but its event costs {cost}"
     # Noisy counts of records cannot cost more than all that was spent on one.
-    for claim in fairness if privacy.protects in ("record", "person") else ():
-        how = claim.derivation
-        price = how.values["epsilon"] if how is not None and KINDS[how.kind].spends else 0.0
+    prices = {
+        claim.notion: claim.derivation.values["epsilon"]
+        for claim in (fairness if privacy.protects in ("record", "person") else ())
+        if claim.derivation is not None and KINDS[claim.derivation.kind].spends
+    }
+    for notion, price in prices.items():
         if price > privacy.epsilon * (1.0 + EPSILON_TOLERANCE):
-            counts = f"the counts of {claim.notion} alone cost {_shown(price)}"
+            counts = f"the counts of {notion} alone cost {_shown(price)}"
             yield WRONG, f"epsilon is stated as {_shown(privacy.epsilon)}, but {counts}"
+    yield from ((WRONG, text) for text in uncounted_tables(privacy, prices.values()))
 
 
 def _shown(figure: float | None) -> str:

@@ -17,7 +17,7 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import NOISY_COUNTS
 from skfairdp.fairness.recomputing import recomputed_intervals
 from skfairdp.fairness.scopes import DEPLOYED
-from skfairdp.figures import rounded_down, rounded_up
+from skfairdp.foundation.figures import rounded_down, rounded_up
 
 LEVEL = 0.95
 ANY = "any"

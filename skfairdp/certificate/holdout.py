@@ -11,16 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils import get_tags
 
-from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
-from skfairdp.labels import count_rows, label_column, positions, take_rows
-from skfairdp.one_column import columns_of
-from skfairdp.persons import encode_persons
+from skfairdp.foundation.assumptions import (
+    ANSWERS_ALIKE,
+    ANSWERS_ASSUMED,
+    ANSWERS_DRAWN,
+    ANSWERS_ONE_BY_ONE,
+)
 from skfairdp.protocol import answers_of
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
-from skfairdp.trained_rows import trained_on
+from skfairdp.records.given import trained_on
+from skfairdp.records.labels import count_rows, label_column, positions, take_rows
+from skfairdp.records.one_column import columns_of
+from skfairdp.records.persons import encode_persons
 
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 

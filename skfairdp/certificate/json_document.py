@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -14,7 +15,9 @@ from typing import Any
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 FORMAT = "skfairdp certificate 1"
+AS_IT_IS: Any = {"ensure_ascii": False, "allow_nan": False}  # of texts and numbers
 _HEX = re.compile("[0-9a-f]{64}").fullmatch
+_DIGEST = re.compile("sha256:[0-9a-f]{64}").fullmatch
 NOT_INSTALLED = "not installed as a distribution"
 
 
@@ -51,6 +54,7 @@ _OPTIONAL: dict[str, _Rule] = {
     "errors": _OBJECT,
     "facts": _LIST,
     "derived": _OBJECT,
+    "content_digest": (lambda v: _TEXT[0](v) and bool(_DIGEST(v)), "a digest"),
     "signature": (lambda value: True, "a signature"),  # its own module looks at it
 }
 _PRIVACY = {part.name for part in fields(PrivacyGuarantee)} - {"exposures"}
@@ -78,6 +82,24 @@ def checked_document(text: str) -> dict[str, Any]:
     if document["privacy"] is not None:
         _check_keys("'privacy'", document["privacy"], _PRIVACY, ("exposures",))
     return document
+
+
+def canonical_line(document: Mapping[str, Any]) -> bytes:
+    """Write a document as one line of JSON: keys sorted, no spaces, nothing escaped needlessly."""
+    line = json.dumps(document, sort_keys=True, separators=(",", ":"), **AS_IT_IS)
+    try:
+        return line.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("The certificate holds text that is not valid Unicode.") from None
+
+
+def content_digest(document: Mapping[str, Any]) -> str:
+    """Digest of all that a document holds but this digest and a signature.
+
+    It finds an edited file. It does not find a forger, who writes the digest anew.
+    """
+    held = {k: v for k, v in document.items() if k not in ("content_digest", "signature")}
+    return f"sha256:{hashlib.sha256(canonical_line(held)).hexdigest()}"
 
 
 @cache

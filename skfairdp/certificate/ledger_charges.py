@@ -27,7 +27,7 @@ def charged(
     """Charge an evaluation of a model before a block, and commit after it.
 
     Yields settings that say how many certificates the ledger has seen, this one included. A number
-    beyond those that were planned is refused and given back, as the model was not asked yet.
+    beyond those that were planned is refused and given back, as nothing was shown yet.
     """
     if book is None:
         yield settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,75 +21,106 @@ from skfairdp.fairness.bounds.number_gaps import (
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import DISTRIBUTIONS, MEANS
-from skfairdp.fairness.notions import Stratum
-from skfairdp.fairness.number_notions import DISTRIBUTION_GAP, MEAN_GAP, NumberNotion
+from skfairdp.fairness.number_notions import (
+    DISTRIBUTION_GAP,
+    GRID_CELLS,
+    MEAN_GAP,
+    NumberGrid,
+    NumberNotion,
+)
 from skfairdp.fairness.scopes import DEPLOYED
-from skfairdp.labels import count_rows
-from skfairdp.numbers import number_column
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.unwrap import Deployed
+from skfairdp.records.numbers import INTERVAL, number_column
 
+Floats = NDArray[np.float64]
 # Even cells between the bounds of the target, whose counts get noise.
-NOISY_CELLS = 16
+NOISY_CELLS = GRID_CELLS
+_LARGEST = 1e100  # so that no sum of numbers overflows
 
 
-def check_numbers_answerable(
-    deployed: Deployed, X: Any, y: Any, settings: EvaluationSettings
-) -> None:
-    """Refuse, before a charge, what an evaluation of numbers cannot take."""
-    check_columns(deployed, X)
-    names = [notion.name for notion in settings.number_notions]
-    if settings.private and MEAN_GAP in names:
+@dataclass(frozen=True, eq=False, repr=False)
+class AskedNumbers:
+    """Predictions for held-out rows, and what they are compared with."""
+
+    predicted: Floats
+    targets: Floats | None  # None where errors are not measured
+    bounds: tuple[float, float] | None  # between which all predictions lie; None: nobody knows
+    how: str  # what is known about how the predictions were made
+
+
+def ask_numbers(
+    deployed: Deployed, rows: GroupedRows, settings: EvaluationSettings
+) -> AskedNumbers:
+    """Ask a model about held-out rows, and refuse before a charge what cannot be evaluated."""
+    check_columns(deployed, rows.X)
+    compared = [notion.name for notion in settings.number_notions]
+    if settings.private and MEAN_GAP in compared:
         raise ValueError(
             "notion='mean_gap' has no form for noisy counts (count_epsilon); use "
             "'distribution_gap', whose bound times the range of the target bounds means too."
         )
-    if (settings.private or MEAN_GAP in names) and _bounds_of(deployed) is None:
+    bounds = _bounds_of(deployed) if settings.private or MEAN_GAP in compared else None
+    targets = None
+    if rows.y is not None and not settings.private:
+        targets = _finite(number_column(rows.y, len(rows)), "y")
+    answers, how = answers_to(deployed, rows, settings.private)
+    predicted = number_column(answers, len(rows), "predict(X)")
+    if not settings.private:  # of private rows an error would reveal one
+        _finite(predicted, "predict(X)")
+        if bounds is not None and not _between(predicted[rows.groups.codes >= 0], bounds):
+            raise ValueError(
+                f"predict(X) holds numbers outside of target_bounds_ {bounds} of "
+                f"{type(deployed.final).__name__}, between which the bound on means takes them to "
+                "lie: clip predictions to target_bounds_, or compare 'distribution_gap'."
+            )
+    return AskedNumbers(predicted, targets, bounds, how)
+
+
+def _bounds_of(deployed: Deployed) -> tuple[float, float]:
+    known, name = getattr(deployed.final, "target_bounds_", None), type(deployed.final).__name__
+    if known is None:
         raise ValueError(
-            f"{type(deployed.final).__name__} has no target_bounds_ (low, high) between which its "
-            "predictions lie, which noisy counts and notion='mean_gap' need; use "
-            "'distribution_gap' without count_epsilon."
+            f"{name} has no target_bounds_ (low, high) between which its predictions lie, which "
+            "noisy counts and notion='mean_gap' need; use 'distribution_gap' without "
+            "count_epsilon."
         )
-    if y is not None and not settings.private:
-        _finite(number_column(y, count_rows(X)), "y")
+    if not INTERVAL.accepts(known):
+        raise ValueError(f"target_bounds_ of {name} must be {INTERVAL.describe()}; got {known!r}.")
+    return float(known[0]), float(known[1])
 
 
-def _bounds_of(deployed: Deployed) -> tuple[float, float] | None:
-    known = getattr(deployed.final, "target_bounds_", None)
-    return None if known is None else (float(known[0]), float(known[1]))
+def _between(numbers: Floats, bounds: tuple[float, float]) -> bool:
+    return bool(np.all((bounds[0] <= numbers) & (numbers <= bounds[1])))
 
 
-def _finite(numbers: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"{name} holds missing or infinite numbers; leave those rows out.")
+def _finite(numbers: Floats, name: str) -> Floats:
+    if not _between(numbers, (-_LARGEST, _LARGEST)):  # NaN lies between no bounds
+        raise ValueError(
+            f"{name} holds missing or infinite numbers, or ones beyond ±{_LARGEST:g}; leave those "
+            "rows out."
+        )
     return numbers
 
 
 def evaluate_numbers(
-    deployed: Deployed, rows: GroupedRows, settings: EvaluationSettings, source: NoiseSource
+    asked: AskedNumbers, rows: GroupedRows, settings: EvaluationSettings, source: NoiseSource
 ) -> Evaluation:
     """Bound the differences between the groups' predictions on held-out rows."""
-    answers, how = answers_to(deployed, rows, settings.private)
-    predicted = number_column(answers, len(rows), "predict(X)")
+    predicted, codes = asked.predicted, rows.groups.codes
     rests_on = tuple(
-        holdout_assumptions(settings, rows.groups, with_labels=False, how=how, classes=())
+        holdout_assumptions(settings, rows.groups, with_labels=False, how=asked.how, classes=())
     )
     basis = counted.Basis(settings, rows.groups.labels, rests_on)
     if settings.count_epsilon is not None:
-        bounds = _bounds_of(deployed)
-        assert bounds is not None
-        claim = _noisy_claim(predicted, rows.groups.codes, bounds, basis, source)
+        assert asked.bounds is not None
+        claim = _noisy_claim(predicted, codes, asked.bounds, basis, source)
         return Evaluation((claim,), None, (_NO_ERRORS,))
-    _finite(predicted, "predict(X)")
-    cells = NumberCells.of(predicted, rows.groups.codes, len(rows.groups.labels))
-    claims = tuple(
-        _claim(notion, cells, _bounds_of(deployed), basis) for notion in settings.number_notions
-    )
-    inside = rows.groups.codes >= 0
-    errors = None
-    if rows.y is not None:
-        targets = _finite(number_column(rows.y, len(rows)), "y")
-        errors = NumberErrors.of(targets[inside], predicted[inside])
+    cells = NumberCells.of(predicted, codes, len(rows.groups.labels))
+    claims = tuple(_claim(notion, cells, asked.bounds, basis) for notion in settings.number_notions)
+    inside, errors = codes >= 0, None
+    if asked.targets is not None:
+        errors = NumberErrors.of(asked.targets[inside], predicted[inside])
     return Evaluation(claims, int(inside.sum()), _means(cells, basis.labels), errors=errors)
 
 
@@ -99,10 +131,9 @@ def _means(cells: NumberCells, labels: tuple) -> tuple[str, ...]:
     sizes = cells.sizes
     if not sizes.any():
         return ()
-    totals = cells.sums.sum(axis=0)
     shown = (
-        f"{group_text(label)} {total / n:.4g} ({n} rows)" if n else f"{group_text(label)} no rows"
-        for label, total, n in zip(labels, totals.tolist(), sizes.tolist(), strict=True)
+        f"{group_text(label)} {mean:.4g} ({n} rows)" if n else f"{group_text(label)} no rows"
+        for label, mean, n in zip(labels, cells.means.tolist(), sizes.tolist(), strict=True)
     )
     return (f"Observed mean predictions: {', '.join(shown)}.",)
 
@@ -132,7 +163,7 @@ def _claim(
 
 
 def _noisy_claim(
-    predicted: NDArray[np.float64],
+    predicted: Floats,
     codes: NDArray,
     bounds: tuple[float, float],
     basis: counted.Basis,
@@ -141,17 +172,11 @@ def _noisy_claim(
     """Make a claim about thresholds of a public grid, from noisy counts of its cells."""
     (notion,), epsilon = basis.settings.number_notions, basis.settings.count_epsilon
     assert epsilon is not None
-    ends = np.linspace(*bounds, NOISY_CELLS + 1)
+    grid = NumberGrid(*bounds, NOISY_CELLS)
     # What is no number counts as the smallest, so that no private row leaves a cell.
-    numbers = np.nan_to_num(predicted, nan=bounds[0])
-    places = np.searchsorted(ends[1:-1], numbers, side="left")
+    places = grid.places(predicted)
     table = np.zeros((len(basis.labels), 1, NOISY_CELLS), dtype=np.int64)
     inside = codes >= 0
     np.add.at(table[:, 0], (codes[inside], places[inside]), 1)
-    up_to = np.arange(NOISY_CELLS) <= np.arange(NOISY_CELLS - 1)[:, None]
-    strata = tuple(
-        Stratum(f"prediction at most {end:.6g}", mask[None], ~mask[None])
-        for end, mask in zip(ends[1:-1].tolist(), up_to, strict=True)
-    )
     noisy = table + source.discrete_laplace(epsilon, table.shape)
-    return counted.noisy_claim((notion.on_grid(NOISY_CELLS - 1), strata), table, noisy, basis)
+    return counted.noisy_claim((notion.on_grid(NOISY_CELLS - 1), grid.strata), table, noisy, basis)

@@ -13,9 +13,9 @@ from dp_accounting.dp_event import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from sklearn.base import clone
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedGroupKFold, StratifiedKFold
 
-from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
 from skfairdp.fairness.groups import Groups
-from skfairdp.figures import epsilon_text, significant_up
+from skfairdp.foundation.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
+from skfairdp.foundation.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee

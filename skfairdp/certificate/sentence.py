@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import DEPLOYED, SCOPES
-from skfairdp.figures import epsilon_text, percent_text, significant_up
+from skfairdp.foundation.figures import epsilon_text, percent_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import PROTECTED
 

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.certificate.json_document import checked_document
+from skfairdp.certificate.json_document import AS_IT_IS, canonical_line, checked_document
 from skfairdp.exceptions import SignatureError
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ SIGNATURE_SHOWS = (
 ALGORITHM = "Ed25519"
 _CONTEXT = b"skfairdp certificate signature 1\n"
 _HEX = re.compile(r"[0-9a-f]{128}")
-_AS_IT_IS: Any = {"ensure_ascii": False, "allow_nan": False}  # of texts and numbers
 
 
 def sign_certificate(text: str, key: keys.Ed25519PrivateKey) -> str:
@@ -60,7 +59,7 @@ def sign_certificate(text: str, key: keys.Ed25519PrivateKey) -> str:
     document.pop("signature", None)
     value = key.sign(_canonical(document)).hex()
     signature = {"algorithm": ALGORITHM, "key": fingerprint(key.public_key()), "value": value}
-    return json.dumps(document | {"signature": signature}, indent=2, **_AS_IT_IS)
+    return json.dumps(document | {"signature": signature}, indent=2, **AS_IT_IS)
 
 
 def is_signed(text: str) -> bool:
@@ -177,11 +176,7 @@ def _of_kind(key: Any, kind: type, path: Path) -> Any:
 
 
 def _canonical(document: Mapping[str, Any]) -> bytes:
-    line = json.dumps(document, sort_keys=True, separators=(",", ":"), **_AS_IT_IS)
-    try:
-        return _CONTEXT + line.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValueError("The certificate holds text that is not valid Unicode.") from None
+    return _CONTEXT + canonical_line(document)
 
 
 def _library() -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, assumptions, certify
+from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certify
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.registry import to_be_stated
 from skfairdp.certificate.signing import sign_certificate
@@ -26,7 +26,8 @@ from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import stated
 from skfairdp.command_line.table import People
 from skfairdp.exceptions import FairnessWarning, PlanError, SkfairdpError
-from skfairdp.figures import as_given, rounded_down
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given, rounded_down
 from skfairdp.model_selection import fit_within
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -116,6 +117,7 @@ class ChargedReport:
         asked: dict[str, Any] = {
             "title": f"Certificate of privacy and fairness: {request.target}",
             "ledger": self.ledger,
+            "about": self.about,
             **{n: getattr(request, n) for n in ("epsilon", "tolerance", "template")},
         }
         if isinstance(final, FairPathClassifier):

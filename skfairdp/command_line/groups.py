@@ -9,7 +9,7 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.request import Request
-from skfairdp.persons import encode_persons
+from skfairdp.records.persons import encode_persons
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
@@ -36,6 +36,8 @@ def with_groups_as_asked(rows: pd.DataFrame, request: Request) -> pd.DataFrame:
         raise CommandError(
             f"--merge or --leave-out names {', '.join(map(repr, missing))}, which is no value of "
             f"{', '.join(map(repr, named))}. Is it spelt as in the table?"
+            + " Name values of one column, not of an intersection."
+            * (len(named) > 1)
         )
     left = pd.Series(True, index=rows.index)
     for name in named:

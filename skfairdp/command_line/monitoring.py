@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from skfairdp import Certificate, GapMonitor
-from skfairdp.assumptions import POSITIVE_OUTCOME
 from skfairdp.certificate.render.record_sections import check_watch
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_bytes, read_text, write_whole
@@ -20,7 +19,9 @@ from skfairdp.command_line.reading import read_rows
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.number_notions import NUMBER_NOTIONS
 from skfairdp.fairness.scopes import DEPLOYED
+from skfairdp.foundation.assumptions import POSITIVE_OUTCOME
 
 
 def monitor(arguments: argparse.Namespace) -> int:
@@ -41,6 +42,12 @@ def monitor(arguments: argparse.Namespace) -> int:
             )
         return _told(certificate, GapMonitor.from_file(state), arguments.out)
     claim = _claim(certificate, arguments)
+    if claim.notion in NUMBER_NOTIONS:
+        raise CommandError(
+            f"{arguments.certificate} is about predicted numbers, whose file of decisions this "
+            "command does not read. In Python, skfairdp.GapMonitor('distribution_gap', "
+            "target_bounds=(low, high)) watches them."
+        )
     if not claim.informative and arguments.tolerance is None:
         raise CommandError(
             f"{arguments.certificate} has no useful bound; give the acceptable gap by --tolerance."

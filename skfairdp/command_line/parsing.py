@@ -276,7 +276,8 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     file("--monitor", help=watched)
     file("--card", help="also write a model card (Markdown)")
     file("--registry", help="also write an entry for a registry of deployments (YAML)")
-    about = "what only you know for that entry: who decides what about whom, and why (JSON or YAML)"
+    about = "what only you know for that entry, or for the questions of --template: who decides "
+    about += "what about whom, and why (JSON or YAML)"
     file("--about", help=about)
     headings = "headings of page and card (default plain)"
     add("--template", choices=template_names(), default=PLAIN, help=headings)

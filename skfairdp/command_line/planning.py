@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skfairdp import PrivacyLedger, assumptions, certifiable, quote
+from skfairdp import PrivacyLedger, certifiable, quote
+from skfairdp.certificate.number_claims import NOISY_CELLS
 from skfairdp.command_line.accounts import default_note
 from skfairdp.command_line.estimators import encoder_of, estimator_of
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import People
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.showing import Showing, rate_variance, showing
-from skfairdp.figures import as_given, significant_up
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.receipts import Quote
 from skfairdp.receipts.room import LedgerRoom, room_after
@@ -91,11 +93,16 @@ class Outlook:
                     self.request.tolerance,
                     rate=rate,
                     confidence_level=self.request.confidence,
-                    n_claims=len(self.request.notion),
+                    n_claims=self._n_compared,
                     count_epsilon=self.request.count_epsilon,
                 )
             )
         return min(found, key=lambda each: each.chance(0.0))
+
+    @property
+    def _n_compared(self) -> int:
+        """Rates that share the error probability; of numbers, shares up to each end of a cell."""
+        return len(self.request.notion) if self.request.numeric is None else NOISY_CELLS - 1
 
     def spread(self, notion: str, rate: float = _HALF) -> float:
         """Standard deviation of the gap among the rows trained on around the true one."""
@@ -179,17 +186,25 @@ class Outlook:
         tolerance = self.request.tolerance
         half, extreme = (self.showing(notion, rate) for rate in (_HALF, _EXTREME))
         words = notion.replace("_", " ")
-        yield (
-            f"{words.capitalize()}: if all groups had the same rate, a tolerance of {tolerance:g} "
-            f"would be shown with a probability of {_percent(half.chance(0.0))} at rates near "
-            f"one half, and of {_percent(extreme.chance(0.0))} at rates near 0.1 or 0.9."
-        )
+        if self.request.numeric is None:
+            yield (
+                f"{words.capitalize()}: if all groups had the same rate, a tolerance of "
+                f"{tolerance:g} would be shown with a probability of "
+                f"{_percent(half.chance(0.0))} at rates near one half, and of "
+                f"{_percent(extreme.chance(0.0))} at rates near 0.1 or 0.9."
+            )
+        else:
+            yield (
+                "Distributions of predictions: if they were the same in all groups, a tolerance "
+                f"of {tolerance:g} would be shown with a probability of "
+                f"{_percent(half.chance(0.0))}."
+            )
         if half.chance(0.0) < LIKELY and tolerance >= 0.01:
             needed = certifiable(
                 self.certified_on,
                 tolerance,
                 confidence_level=self.request.confidence,
-                n_claims=len(self.request.notion),
+                n_claims=self._n_compared,
                 count_epsilon=self.request.count_epsilon,
             )
             if needed.rows_needed is not None:
@@ -221,6 +236,13 @@ class Outlook:
                 f"{self.request.mechanism} trains for no tolerance: what gap results is not known."
             )
         chance = _percent(self.chances(aim, _HALF))
+        if self.request.numeric is not None:
+            return (
+                f"Trained for distributions at most {aim:.3f} apart among the rows trained on. "
+                "Where the model reaches that, the tolerance is shown with a probability of "
+                f"{chance}. "
+                "It does not see the group when it predicts, so it may not."
+            )
         return (
             f"Trained for a gap of at most {aim:.3f} among the rows trained on: then the tolerance "
             f"is shown with a probability of {chance} at rates near one half, the worst ones. "

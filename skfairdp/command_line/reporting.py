@@ -20,8 +20,8 @@ from skfairdp.command_line.reading import read_rows
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
-from skfairdp.persons import warn_of_ids
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.records.persons import warn_of_ids
 
 
 def plan(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.parsing import MECHANISMS
-from skfairdp.numbers import INTERVAL
+from skfairdp.records.numbers import INTERVAL
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ class Request:
         found |= {"mechanism_is_named": given["mechanism"] is not None}
         if given["ratio"] is not None and given["base_rate"] is not None:
             # Whatever group has the highest rate, it is at least that of all people together.
-            found["tolerance"] = (1.0 - given["ratio"]) * given["base_rate"]
+            # Rounded, since (1 - .8) * .78 is .15599999999999997 in floats.
+            found["tolerance"] = round((1.0 - given["ratio"]) * given["base_rate"], 12)
         values = {**given, **found}
         chosen: dict[str, Any] = {each.name: values[each.name] for each in fields(cls)}
         chosen |= {k: tuple(v) for k, v in chosen.items() if isinstance(v, list)}
@@ -105,8 +106,10 @@ class Request:
             )
         if self.ratio is not None and self.notion != ("demographic_parity",):
             raise CommandError("--ratio compares selection rates: leave --notion out.")
-        if self.about is not None and self.registry is None:
-            raise CommandError("--about is for the entry of a registry; name it by --registry.")
+        if self.about is not None and self.registry is None and self.template == "plain":
+            raise CommandError(
+                "--about needs --registry, or a --template whose questions it answers."
+            )
 
     def _check_numeric(self) -> None:
         """Refuse options that are about outcomes and not about numbers."""

@@ -16,8 +16,8 @@ from skfairdp.command_line.errors import CommandError, all_of
 from skfairdp.command_line.groups import checked_groups, with_groups_as_asked
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import Schema, public_schema, stated
-from skfairdp.persons import Persons, encode_persons, looks_like_an_identifier
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
+from skfairdp.records.persons import Persons, encode_persons, looks_like_an_identifier
 
 # Of a target, as `FairPathClassifier` takes them.
 MOST_CLASSES = 10

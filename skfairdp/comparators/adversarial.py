@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder
 from skfairdp.comparators.networks import Batch, Losses, ReversedGradient, beside
-from skfairdp.parameters import BOOLEAN, COUNT, Choice
+from skfairdp.foundation.parameters import BOOLEAN, COUNT, Choice
 
 
 def group_normalised(errors: Tensor, groups: Tensor, strata: Tensor, n_groups: int) -> Tensor:

@@ -16,12 +16,11 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from skfairdp.base.expected_checks import expecting
 from skfairdp.comparators.networks import Batch, Losses, Widths
 from skfairdp.engine.training import Progress
-from skfairdp.expected_checks import expecting
 from skfairdp.fairness.groups import encode_groups, groups_of_training
-from skfairdp.labels import encode_labels
-from skfairdp.parameters import (
+from skfairdp.foundation.parameters import (
     BOOLEAN,
     COUNT,
     NONE,
@@ -32,9 +31,9 @@ from skfairdp.parameters import (
     WithParameters,
     check_parameters,
 )
-from skfairdp.persons import refuse_other_order
-from skfairdp.rows import check_features, check_rows
-from skfairdp.scikit_learn import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from skfairdp.foundation.scikit_learn import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from skfairdp.records.labels import encode_labels
+from skfairdp.records.rows import check_features, check_rows, refuse_other_order
 
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
 

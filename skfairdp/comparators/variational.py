@@ -19,8 +19,8 @@ from skfairdp.comparators.networks import (
     beside,
     negative_log_likelihood,
 )
-from skfairdp.documentation import completed_by
-from skfairdp.parameters import COUNT, POSITIVE, Choice
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import COUNT, POSITIVE, Choice
 
 
 class VariationalEncoder(FairEncoder):

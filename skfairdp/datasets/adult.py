@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
-from skfairdp.documentation import completed_by
+from skfairdp.foundation.documentation import completed_by
 
 from .source import Request, read, read_card
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from skfairdp.documentation import completed_by
+from skfairdp.foundation.documentation import completed_by
 
 from .images import assembled, checked_range
 from .source import read_arrays, read_card, refuse_other

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.utils import Bunch
 
-from skfairdp.documentation import completed_by
+from skfairdp.foundation.documentation import completed_by
 
 from .source import Request, read, read_card, refuse_other, require_columns
 

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from skfairdp.documentation import completed_by
+from skfairdp.foundation.documentation import completed_by
 
 from .source import Card, chosen_sensitive, read_arrays, read_card, refuse_other
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .stored_rows import CHUNK, LARGEST, StoredRows, file_state
+from skfairdp.records.stored_rows import CHUNK, LARGEST, StoredRows, file_state
 
 _MOST_CATEGORIES = 1 << 15
 

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.norms import LEAST_MARGIN, clip_factors, rounding_margin
 from skfairdp.engine.processes import Processes
@@ -18,11 +17,12 @@ from skfairdp.engine.row_blocks import PairwiseSum, blocks, fill
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler, StoredBatches
 from skfairdp.engine.sum_margins import margin_of, rows_of
 from skfairdp.exceptions import PlanError
-from skfairdp.persons import Persons
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import NEIGHBOURS
+from skfairdp.records.persons import Persons
+from skfairdp.records.stored_rows import StoredRows
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class BatchSums:
         clipped_sums = self._clipper.clipped_sums
         if public is None:
             X, targets = self._take(batch.rows, rows)
-            spread = self._spread(batch, weights, rows)
+            spread = self._spread(batch, weights)
             total = clipped_sums(X, targets, limit, spread, outputs, rows, batch.persons)
             return total, None, targets
         # Public rows come first: in which order their mean is summed follows from them alone.
@@ -142,13 +142,13 @@ class BatchSums:
         X, targets = self._take(np.concatenate([public.rows, batch.rows]), rows)
         for target, other in zip(targets[1:], public.others, strict=True):
             target[:n] = other
-        limits = spread.new_full((len(X),), limit)
+        limits = spread.new_full((n + len(spread),), limit)
         limits[:n] = torch.inf
         # Two sums from one pass: what the public rows add, however large, rounds nothing away
         # of what the noise covers.
-        of_each = spread.new_zeros(2, len(X))
+        of_each = spread.new_zeros(2, n + len(spread))
         of_each[0, :n] = 1.0 / n
-        of_each[1, n : n + len(spread)] = spread
+        of_each[1, n:] = spread
         mean, total = clipped_sums(X, targets, limits, of_each, outputs, rows)
         if outputs:
             outputs[:] = [torch.cat(outputs)[n:]]
@@ -181,7 +181,7 @@ class BatchSums:
     ) -> Tensor:
         limit, rows = self._limit(segment, block), rows_of(segment)
         margin = rounding_margin(torch.float64, statistic.size)
-        weights = self._spread(batch, block.weights, rows)
+        weights = fill(self._spread(batch, block.weights), rows)
         total = PairwiseSum()
         n = len(batch.rows)
         # What stands after the batch's own rows weighs nothing.
@@ -194,7 +194,6 @@ class BatchSums:
         ]
         if batch.persons is not None and found:
             found = list(fill(batch.persons.means(torch.cat(found)[:n]), rows).split(rows))
-            weights = fill(weights, rows)
         for vectors, part in zip(found, blocks(len(weights), rows), strict=True):
             squares = torch.linalg.vector_norm(vectors, dim=1).square_()
             factors, all_finite = clip_factors(squares, limit, margin)
@@ -220,14 +219,11 @@ class BatchSums:
             known = self._limits[key] = (segment, limit)
         return known[1]
 
-    def _spread(self, batch: Batch, weights: tuple[float, ...], block: int = 1) -> Tensor:
-        """Weight of each record; 0 for the padding of the last block of rows."""
-        n, block = len(batch), 1 if batch.persons is not None else block
+    def _spread(self, batch: Batch, weights: tuple[float, ...]) -> Tensor:
+        """Weight of each record."""
         if len(weights) > 1:
-            return fill(self._tensor(batch.spread(weights)), block)
-        spread = self._rows.X.new_full((-(-n // block) * block,), weights[0], dtype=torch.float64)
-        spread[n:].zero_()
-        return spread
+            return self._tensor(batch.spread(weights))
+        return self._rows.X.new_full((len(batch),), weights[0], dtype=torch.float64)
 
     def _counted(
         self, assign: Callable[[Rows], tuple[np.ndarray, np.ndarray]], n_counts: int

@@ -2,7 +2,7 @@
 
 A processor adds the terms of a product in an order of its own choosing: by the place of a row
 in its block, by the alignment of memory, by how many rows there are. Where it lets the place of a
-row decide (:mod:`skfairdp.engine.equal_rows`), the last bits of a row's result depend on the other
+row decide (:mod:`skfairdp.engine.row_blocks`), the last bits of a row's result depend on the other
 rows, and at the kink of a ReLU a last bit switches a unit on. Here nothing is left to round:
 each row of the left matrix and each column of the right one is first rounded to a grid so coarse
 that all products and all their sums are float64 numbers. Whatever the order of the additions, the
@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-from skfairdp.assumptions import AS_TORCH_MULTIPLIES, EXACTLY
+from skfairdp.foundation.assumptions import AS_TORCH_MULTIPLIES, EXACTLY
 
 # torch has no public name for what this module and `randomness` need: a mode that sees every
 # function (`TorchDispatchMode`, which the manual's chapter on extending torch imports from here),

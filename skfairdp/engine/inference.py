@@ -12,15 +12,19 @@ from scipy.special import softmax
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from skfairdp.engine.equal_rows import all_alike, repeated_rows, same_bits
 from skfairdp.engine.exact_products import exactly
 from skfairdp.engine.nets import as_tensor
-from skfairdp.engine.row_blocks import DEFAULT_ROWS, blocks, fill
+from skfairdp.engine.row_blocks import (
+    DEFAULT_ROWS,
+    all_alike,
+    blocks,
+    fill,
+    repeated_rows,
+    same_bits,
+)
 
-_LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 # Numbers that a row is taken to meet: few repeated rows are tried, as predictions come often.
 _WORK = 1 << 13
-_NUMBER_LINKS = dict.fromkeys((nn.MSELoss, nn.HuberLoss), "number")
 
 
 def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
@@ -144,21 +148,6 @@ def features_and_output(
         handle.remove()
     n_outputs = caught["output"].shape[1]
     return found[:, n_outputs:], found[:, :n_outputs]
-
-
-def link_of(criterion: nn.Module, *, of_numbers: bool = False) -> str:
-    """Return the kind of outputs of a module trained with a criterion.
-
-    What `probabilities` takes; "number" for one scaled number a row, where `of_numbers`.
-    """
-    links: dict[type[nn.Module], str] = _NUMBER_LINKS if of_numbers else _LINKS
-    if type(criterion) in links:
-        return links[type(criterion)]
-    allowed = ", ".join(kind.__name__ for kind in links)
-    raise ValueError(
-        f"'net' has the criterion {type(criterion).__name__}; allowed are {allowed}: their loss of "
-        "a record depends on that record alone."
-    )
 
 
 def probabilities(output: np.ndarray, link: str) -> np.ndarray:

@@ -13,10 +13,10 @@ import torch
 from skfairdp.engine.moment_bounds import LARGEST_TARGET, QUADRATIC, l1_bounds, l2_bounds
 from skfairdp.engine.row_blocks import PairwiseSum, blocks
 from skfairdp.engine.sum_margins import row_capacity, sum_margin
-from skfairdp.persons import Persons
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan, Segment
+from skfairdp.records.persons import Persons
 
 # Rows are cut to a ball that is smaller by this share, so that rounding in a record's own
 # norm and products cannot carry it over the bound that is charged; sums have a margin of theirs.

@@ -17,16 +17,23 @@ from torch import Tensor, nn
 
 from skfairdp.engine.inspection import refuse_mixing_modules
 from skfairdp.engine.modules import MLP
-from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer, make_optimizer
-from skfairdp.engine.parameter_vector import FlatParameters, flatten
+from skfairdp.engine.optimizers import (
+    FlatOptimizer,
+    FlatParameters,
+    flat_optimizer,
+    flatten,
+    make_optimizer,
+)
 from skfairdp.engine.randomness import SeededDraws
-from skfairdp.numbers import LOSSES
-from skfairdp.parameters import Number
+from skfairdp.foundation.parameters import Number
+from skfairdp.records.numbers import LOSSES
 
 _CRITERIA = ({"criterion": nn.MSELoss}, {"criterion": nn.HuberLoss, "criterion__delta": 0.25})
 # Criteria of the losses of numbers, by name.
 NUMBER_LOSSES: dict[str, dict[str, Any]] = dict(zip(LOSSES, _CRITERIA, strict=True))
 _OURS = {"batch_size": 128, "max_epochs": 10}  # skorch's defaults
+_LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
+_NUMBER_LINKS = dict.fromkeys((nn.MSELoss, nn.HuberLoss), "number")
 
 
 def default_net() -> NeuralNet:
@@ -69,6 +76,7 @@ class PreparedNet:
     flat: FlatParameters  # View of the trainable parameters as one vector
     net: NeuralNet  # The private clone that made them; dropped after training
     schedulers: tuple[LRScheduler, ...]  # Learning-rate policies of the user's net
+    n_classes: int | None  # None where targets are numbers
 
     @property
     def learning_rate(self) -> float:
@@ -181,10 +189,10 @@ def prepare_net(
     settings: dict[str, Any] = {"verbose": 0, "train_split": None}
     if working.callbacks != "disable":  # skorch fails when it is disabled twice
         settings["callbacks"] = "disable"
+    n_answers = 1 if n_classes is None else n_classes
     if n_classes is None:
         if working.criterion is nn.BCEWithLogitsLoss and working.module is MLP:
             settings["criterion"] = nn.MSELoss
-        n_classes = 1
     elif n_classes > 2 and working.criterion is nn.BCEWithLogitsLoss:
         if working.module is not MLP:
             raise ValueError(
@@ -193,7 +201,7 @@ def prepare_net(
             )
         settings["criterion"] = nn.CrossEntropyLoss
     one_logit = n_classes == 2 and working.criterion is nn.BCEWithLogitsLoss
-    n_outputs = n_logits or (1 if one_logit else n_classes)
+    n_outputs = n_logits or (1 if one_logit else n_answers)
     module: Any = working.module
     name = getattr(module, "__name__", module)
     accepted = inspect.signature(module.__init__ if inspect.isclass(module) else module).parameters
@@ -223,9 +231,8 @@ def prepare_net(
         finally:
             del working.initialize_optimizer
     refuse_mixing_modules(working.module_)
-    return PreparedNet(
-        working.module_, working.criterion_, flatten(working.module_), working, schedulers
-    )
+    flat = flatten(working.module_)
+    return PreparedNet(working.module_, working.criterion_, flat, working, schedulers, n_classes)
 
 
 def module_dtype(module: nn.Module) -> torch.dtype:
@@ -251,3 +258,18 @@ def _initialize_optimizer(net: NeuralNet) -> NeuralNet:
 def _callbacks(net: NeuralNet) -> list[Any]:
     given = net.callbacks if net.callbacks not in (None, "disable") else []
     return [callback[1] if isinstance(callback, tuple) else callback for callback in given]
+
+
+def link_of(criterion: nn.Module, *, of_numbers: bool = False) -> str:
+    """Return the kind of outputs of a module trained with a criterion.
+
+    What `probabilities` takes; "number" for one scaled number a row, where `of_numbers`.
+    """
+    links: dict[type[nn.Module], str] = _NUMBER_LINKS if of_numbers else _LINKS
+    if type(criterion) in links:
+        return links[type(criterion)]
+    allowed = ", ".join(kind.__name__ for kind in links)
+    raise ValueError(
+        f"'net' has the criterion {type(criterion).__name__}; allowed are {allowed}: their loss of "
+        "a record depends on that record alone."
+    )

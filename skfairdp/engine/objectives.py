@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from skfairdp.numbers import UNIT, TargetBounds
+from skfairdp.records.numbers import UNIT, TargetBounds
 
 
 class Objective:

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from skfairdp.engine.clipping.norms import CANCELLED, product_error
 
-# Inputs and upstream gradients of a layer, and whether its weight and its bias are trained.
-Sides = Sequence[tuple[Tensor, Tensor, bool, bool]]
+# Inputs of a layer, with a column of ones for its bias, and upstream gradients: the gradient of a
+# row is their product.
+Sides = Sequence[tuple[Tensor, Tensor]]
 
 # Number of padding rows that costs as much as handling short and long persons apart.
 _PADDED = 1024
@@ -115,16 +116,11 @@ class PersonRows:
         def of(values: Tensor) -> Tensor:
             return values.index_select(0, index).view(*rows.shape, values.shape[1])
 
-        for inputs, deltas, weight, bias in sides:
-            upstream = of(deltas).mul_(within)
-            if not weight:
-                total += upstream.sum(1).square_().sum(1) if bias else 0.0
-            elif deltas.shape[1] == 1:
-                total += of(inputs).mul_(upstream).sum(1).square_().sum(1)
-                total += upstream.sum((1, 2)).square_() if bias else 0.0
+        for inputs, deltas in sides:
+            upstream, rows_of = of(deltas).mul_(within), of(inputs)
+            if deltas.shape[1] == 1:
+                total += rows_of.mul_(upstream).sum(1).square_().sum(1)
             else:
-                rows_of = of(inputs)
                 gram = torch.bmm(rows_of, rows_of.mT)
-                gram = gram.add_(1.0) if bias else gram
                 total += gram.mul_(torch.bmm(upstream, upstream.mT)).sum((1, 2))
         return total

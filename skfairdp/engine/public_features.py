@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.objectives import Objective
-from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.optimizers import FlatParameters
 from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import block_rows
 from skfairdp.privacy.streams import stream_of

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.exact_products import DispatchMode, is_on
-from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.engine.optimizers import copy_module
 
 _DRAWS = torch.Tag.nondeterministic_seeded
 _WITH_GENERATOR = {"default": "generator", "low": "low_generator"}

@@ -11,15 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.assumptions import EXACTLY
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.norms import clip_factors
-from skfairdp.engine.equal_rows import all_alike, repeated_rows, same_bits
 from skfairdp.engine.randomness import OwnDraws
-from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, few_threads, rows_for
+from skfairdp.engine.row_blocks import (
+    PERSON_BLOCKS,
+    all_alike,
+    block_rows,
+    few_threads,
+    repeated_rows,
+    rows_for,
+    same_bits,
+)
 from skfairdp.engine.sum_margins import refuse_unbounded_sums, rows_of
-from skfairdp.persons import Persons
+from skfairdp.foundation.assumptions import EXACTLY
 from skfairdp.privacy.plan import Plan
+from skfairdp.records.persons import Persons
 
 # Rows whose whole gradients are compared: fewer where they are large.
 _PROBES, _PROBED_NUMBERS = 8, 1 << 22

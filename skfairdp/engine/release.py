@@ -14,7 +14,6 @@ from skfairdp.engine.batch_sums import BatchSums, Rows, Statistic
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicBatch, PublicFeatures
-from skfairdp.engine.row_blocks import fill
 from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm, within_norm
@@ -171,8 +170,7 @@ class NoisyRelease(BatchSums):
         chosen = np.asarray(choose(counts), dtype=np.float64)
         largest = float(chosen.max())  # over all cells, whether drawn or not
         limits = self._tensor(chosen[cell]) * limit
-        limits = fill(limits, rows, 1.0) if batch.persons is None else limits
-        weights = self._spread(batch, tuple(w / largest for w in block.weights), rows)
+        weights = self._spread(batch, tuple(w / largest for w in block.weights))
         total = self._clipper.clipped_sums(
             X, targets, limits, weights, rows=rows, persons=batch.persons
         )
@@ -213,10 +211,8 @@ class NoisyRelease(BatchSums):
         member[slot * n_cells + cell, np.arange(len(batch))] = 1.0
         rows = rows_of(segment)
         X, targets = self._take(batch.rows, rows)
-        weights = self._tensor(member)
-        weights = fill(weights.t(), rows).t() if batch.persons is None else weights
         sums = self._clipper.clipped_sums(
-            X, targets, limit, weights, rows=rows, persons=batch.persons
+            X, targets, limit, self._tensor(member), rows=rows, persons=batch.persons
         )
         sums = sums.reshape(n_heads, n_cells, -1)
 

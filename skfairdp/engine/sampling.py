@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.datasets.stored_rows import LARGEST, StoredRows, refuse_changes
 from skfairdp.engine.person_rows import PersonRows
-from skfairdp.persons import Persons
 from skfairdp.privacy.plan import Segment
+from skfairdp.records.persons import Persons
+from skfairdp.records.stored_rows import LARGEST, StoredRows, refuse_changes
 
 
 @dataclass(frozen=True)

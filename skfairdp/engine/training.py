@@ -15,7 +15,7 @@ from skfairdp.engine.optimizers import FlatOptimizer
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.sum_margins import rows_of
-from skfairdp.parameters import POSITIVE, SHARE
+from skfairdp.foundation.parameters import POSITIVE, SHARE
 from skfairdp.privacy.plan import Segment
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from skfairdp.fairness.kinds import KINDS
-from skfairdp.parameters import COUNT, check_arguments
+from skfairdp.foundation.parameters import COUNT, check_arguments
 
 
 @dataclass(frozen=True)

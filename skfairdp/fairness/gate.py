@@ -18,8 +18,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.documentation import completed_by
-from skfairdp.parameters import COUNT, Choice, Number, check_values
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import COUNT, Choice, Number, check_values
 
 # Floats decide wherever they are this far from a tie; closer than that, fractions do.
 _TIE = 1e-9

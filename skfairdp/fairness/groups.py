@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.exceptions import UnknownGroupError
-from skfairdp.labels import factorized, recoded
-from skfairdp.one_column import columns_of
-from skfairdp.parameters import is_missing
-from skfairdp.persons import Persons
+from skfairdp.foundation.parameters import is_missing
+from skfairdp.records.labels import factorized, recoded
+from skfairdp.records.one_column import columns_of
+from skfairdp.records.persons import Persons
 
 _SEVERAL = (
     "Some person in 'person_ids' has rows of different groups in 'sensitive_features'. A person is "

@@ -8,11 +8,11 @@ from typing import Any, Self
 
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.kinds import KINDS
-from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.fairness.notions import NOTIONS, get_notion, meaning_of
 from skfairdp.fairness.scopes import DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
-from skfairdp.figures import rounded_up
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments, check_values
+from skfairdp.foundation.figures import rounded_up
+from skfairdp.foundation.parameters import NONE, PROBABILITY, Number, check_arguments, check_values
 
 RARE = 0.01  # selection rates below this, or above one minus this, make a model nearly constant
 _UNIT = Number(0.0, 1.0)
@@ -269,7 +269,9 @@ class FairnessGuarantee:
     @property
     def meaning(self) -> str:
         """Explain the comparison in one sentence for readers who are not statisticians."""
-        return get_notion(self.notion).meaning if self.words is None else self.words[1]
+        if self.words is not None:
+            return self.words[1]
+        return meaning_of(self.notion, len({count.stratum for count in self.counts}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict of JSON types."""

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from skfairdp.fairness.notions import Stratum
+
 DISTRIBUTION_GAP, MEAN_GAP = "distribution_gap", "mean_gap"
 
 
@@ -33,6 +38,36 @@ class NumberNotion:
         return replace(self, rates=rates)
 
 
+@dataclass(frozen=True)
+class NumberGrid:
+    """Public thresholds at which distributions are compared: ends of even cells between bounds."""
+
+    low: float
+    high: float
+    n_cells: int
+
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """All ends but the first and the last, ascending."""
+        return np.linspace(self.low, self.high, self.n_cells + 1)[1:-1]
+
+    def places(self, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Cell of each number; of those beyond the bounds the nearest, of NaN the first."""
+        known = np.nan_to_num(numbers, nan=self.low)
+        return np.searchsorted(self.thresholds, known, side="left")
+
+    @property
+    def strata(self) -> tuple[Stratum, ...]:
+        """Rates that are compared: of numbers up to each threshold."""
+        up_to = np.arange(self.n_cells) <= np.arange(self.n_cells - 1)[:, None]
+        return tuple(
+            Stratum(f"prediction at most {end:.6g}", mask[None], ~mask[None])
+            for end, mask in zip(self.thresholds.tolist(), up_to, strict=True)
+        )
+
+
+# Cells where rates are compared at some thresholds alone.
+GRID_CELLS = 16
 NUMBER_NOTIONS = {
     DISTRIBUTION_GAP: NumberNotion(
         DISTRIBUTION_GAP,

@@ -12,8 +12,8 @@ import numpy as np
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_bound
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.fairness.derivation import level_of_one
-from skfairdp.figures import rounded_up
-from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_values
+from skfairdp.foundation.figures import rounded_up
+from skfairdp.foundation.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_values
 
 USEFUL = 0.5  # bounds from here on are printed as "no useful bound"
 _MOST_ROWS = 10**7  # more are not looked for

@@ -8,11 +8,11 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
-from skfairdp.assumptions import of_attribute, of_training, seed_known
 from skfairdp.base import Planned, PrivateClassifier, PrivatePredictor
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups
-from skfairdp.parameters import NOISE_MULTIPLIER, NONE
+from skfairdp.foundation.assumptions import of_attribute, of_training, seed_known
+from skfairdp.foundation.parameters import NOISE_MULTIPLIER, NONE
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -74,11 +74,6 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         return ()
 
     @property
-    def _labels_declared(self) -> bool | None:
-        """Whether the set of labels was declared; None where there is none."""
-        return None
-
-    @property
     def _free(self) -> bool:
         """Whether this is a run without noise, for comparison."""
         return self.epsilon is not None and math.isinf(self.epsilon)
@@ -91,22 +86,6 @@ class BudgetedPredictor(Planned, PrivatePredictor):
                 f"epsilon=None; got epsilon={self.epsilon!r} and "
                 f"noise_multiplier={self.noise_multiplier!r}."
             )
-
-    def _calibrate(self, sizes: Sizes) -> float:
-        if isinstance(self.noise_multiplier, Mapping):
-            # Stated in `noise_multiplier_` alone; the plan takes, and checks, each group's own.
-            numbers = (v for v in self.noise_multiplier.values() if isinstance(v, Real))
-            return max(map(float, numbers), default=0.0)
-        if self.noise_multiplier is not None:
-            return float(self.noise_multiplier)
-        assert self.epsilon is not None  # checked with the settings
-        if self._free:
-            warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
-            return 0.0
-        price = sizes.prior_epsilon
-        self._refuse_price(price, f"'group_sizes_epsilon' = {price:g}")
-        budget = self.epsilon - price
-        return noise_multiplier_for(budget, self.delta, lambda sigma: self._plan(sizes, sigma))
 
     def _refuse_price(self, price: float, said: str, cure: str = "set it lower") -> None:
         """Refuse a price that uses up the budget."""
@@ -135,12 +114,9 @@ class BudgetedPredictor(Planned, PrivatePredictor):
             return Quote(name, facts, price, charge=price or NOISELESS, bought=bought)
         return self._priced_for(facts, self._sizes(facts.groups, facts.n, noise), noise)
 
-    def _note(self, n_groups: int | None, n_classes: int) -> None:
-        """Note public counts that the plan may depend on, in addition to the sizes."""
-
     def _priced_for(self, facts: RowFacts, sizes: Sizes, noise: NoiseSource) -> Quote:
         """Price a fit for sizes that are known."""
-        self._note(None if facts.groups is None else len(facts.groups.labels), facts.n_classes)
+        sizes = facts.numbering(sizes)
         multiplier, plan = self._planned(sizes)
         stated = self._guarantee(plan, noise, facts)
         return Quote(
@@ -174,10 +150,26 @@ class BudgetedPredictor(Planned, PrivatePredictor):
 
     def _planned(self, sizes: Sizes) -> tuple[float, Plan]:
         """Noise multiplier and plan of a fit, for sizes that it can protect."""
+        given, free, price = self.noise_multiplier, self._free, sizes.prior_epsilon
         check_delta(self.delta, sizes.total)
-        multiplier = self._calibrate(sizes)
+        if isinstance(given, Mapping):
+            # Stated in `noise_multiplier_` alone; the plan takes, and checks, each group's own.
+            numbers = (v for v in given.values() if isinstance(v, Real))
+            multiplier = max(map(float, numbers), default=0.0)
+        elif given is not None:
+            multiplier = float(given)
+        elif free:
+            warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
+            multiplier = 0.0
+        else:
+            assert self.epsilon is not None  # checked with the settings
+            if price:
+                self._refuse_price(price, f"'group_sizes_epsilon' = {price:g}")
+            multiplier = noise_multiplier_for(
+                self.epsilon - price, self.delta, lambda sigma: self._plan(sizes, sigma)
+            )
         plan = self._plan(sizes, multiplier)
-        if self._free:  # the tables of a run without noise have none either
+        if free:  # the tables of a run without noise have none either
             plan = replace(plan, counts=tuple(replace(t, epsilon=math.inf) for t in plan.counts))
         sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", True))
         return multiplier, plan
@@ -185,9 +177,9 @@ class BudgetedPredictor(Planned, PrivatePredictor):
     def _guarantee(
         self, plan: Plan, noise: NoiseSource, facts: RowFacts
     ) -> PrivacyGuarantee | None:
+        unit, also, last = facts.unit, self._also_assumed(), self._assumed_at_last()
         if plan.noiseless:
             return None
-        unit, also = facts.unit, self._also_assumed()
         named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
         said = noise_text(noise, exact=plan.exact_noise, laplace=bool(plan.sums))
         if noise.reproducible:
@@ -199,14 +191,14 @@ class BudgetedPredictor(Planned, PrivatePredictor):
             else:
                 assumed = of_training(
                     said,
-                    labels=self._labels_declared,
+                    # None for a regressor
+                    labels=None if not hasattr(self, "classes") else self.classes is not None,
                     groups=None if facts.groups is None else named,
                     also=also,
                     persons=unit == "person",
                 )
             budget = self.epsilon if self.noise_multiplier is None else None
             stated = guarantee(plan, protects=unit, budget=budget, assumptions=assumed)
-        last = self._assumed_at_last()
         return replace(stated, assumptions=(*stated.assumptions, *last)) if last else stated
 
 
@@ -214,7 +206,3 @@ class BudgetedClassifier(PrivateClassifier, BudgetedPredictor):
     """Template of a classifier with one plan, for a budget or for a noise multiplier."""
 
     classes: Sequence[Any] | None = None
-
-    @property
-    def _labels_declared(self) -> bool | None:
-        return self.classes is not None

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skfairdp.fairness.groups import Groups
+from skfairdp.foundation.parameters import MAPPING, POSITIVE, Choice
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier
-from skfairdp.parameters import MAPPING, POSITIVE, Choice
 
 if TYPE_CHECKING:
     from skfairdp.engine.objectives import Objective

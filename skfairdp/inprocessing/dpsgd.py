@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skfairdp.assumptions import PARITY_ROWS
+from skfairdp.foundation.assumptions import PARITY_ROWS
+from skfairdp.foundation.parameters import Kind
 from skfairdp.inprocessing.class_weights import ClassWeighted
 from skfairdp.inprocessing.gradient import NONE, Run
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.inprocessing.regressor import GradientRegressor
-from skfairdp.parameters import Kind
 from skfairdp.privacy.plan import Plan
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ class DPSGDClassifier(ClassWeighted):
     _parameters = {"public_parity": (Kind((PublicParity,), "a PublicParity"), NONE)}
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
-        super()._check_net(prepared, plan, row_shape)
         if self.public_parity is not None:
             self.public_parity.bind(prepared, row_shape)
 

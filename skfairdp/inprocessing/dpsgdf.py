@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skfairdp.foundation.parameters import POSITIVE, Number
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
-from skfairdp.parameters import POSITIVE, Number
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skfairdp.engine.run import label_cells
 from skfairdp.fairness.groups import Groups
+from skfairdp.foundation.parameters import NORM, POSITIVE, Choice, Number
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
-from skfairdp.inprocessing.run import label_cells
-from skfairdp.parameters import NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.plan import CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 

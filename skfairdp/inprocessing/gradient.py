@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skfairdp.datasets.stored_rows import in_chunks, stored_rows
-from skfairdp.digests.fit_digests import bind_each
-from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
-from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
-from skfairdp.inprocessing.run import (
+from skfairdp.engine.run import (
     ReadRows,
     ReadyNet,
     Run,
@@ -25,12 +21,24 @@ from skfairdp.inprocessing.run import (
     rows_of,
     watched,
 )
-from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
+from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
+from skfairdp.foundation.parameters import (
+    COUNT,
+    NONE,
+    NORM,
+    SEQUENCE,
+    Choice,
+    Number,
+    check_parameters,
+)
+from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
+from skfairdp.receipts.receipt import bind_each
 from skfairdp.records import Given
+from skfairdp.records.stored_rows import in_chunks
 
 if TYPE_CHECKING:
     import torch
@@ -134,7 +142,8 @@ class GradientPredictor(BudgetedPredictor):
         """Number of public rows that may join the batch of a step."""
         return 0
 
-    def _net(self) -> Any:
+    def _net(self, n_classes: int | None = None) -> Any:
+        """Net of a fit on rows of this number of classes; None for numbers, or any."""
         return self._default_of("net") if self.net is None else self.net
 
     def _encoded(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
@@ -181,9 +190,7 @@ class GradientPredictor(BudgetedPredictor):
         return X[known], labels[known], kept
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
-        """Check the mechanism's requirements for its net, before anything is charged."""
-        plan.check_exact_noise(prepared.flat.vector.numel())
-        refuse_idle_optimizer(prepared)
+        """Check the mechanism's own requirements for its net, before anything is charged."""
 
     def _fit(self, given: Given, charge: Charge) -> Receipt:
         from skfairdp.engine.processes import Processes
@@ -204,11 +211,12 @@ class GradientPredictor(BudgetedPredictor):
 
     def _read(self, given: Given, processes: Processes, charge: Charge) -> ReadRows:
         """Check and encode rows, labels, groups and persons; agree on them with other processes."""
-        stored = stored_rows(given.X) if self._in_parts else None
-        X, classes, labels = self._encoded(given.X if stored is None else stored, given.y)
+        X, classes, labels = self._encoded(given.X, given.y)
         groups = self._encode_groups(given.sensitive_features, len(X))
         persons = given.persons(len(X), int(self.max_rows_per_person))
+        unit = given.unit
         X, labels, groups = self._used(X, labels, groups)
+        unit = self._protected(unit)
         seed, noise = self._randomness()
         n = len(X) if persons is None else persons.count
         if processes.size > 1:
@@ -219,9 +227,8 @@ class GradientPredictor(BudgetedPredictor):
             seed = processes.first(seed)
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
-        unit = self._protected(given.unit)
         n_classes = 2 if classes is None else len(classes)
-        counted = groups_of_records(groups, persons)
+        counted = groups if persons is None else groups_of_records(groups, persons)
         facts = RowFacts(n, counted, unit=unit, n_classes=n_classes)
         return ReadRows(X, labels, groups, persons, classes, facts, seed, noise)
 
@@ -233,17 +240,16 @@ class GradientPredictor(BudgetedPredictor):
         No row is needed: what is refused here is refused before anything is charged. `row_shape`:
         of one row. `classes`: None for a regressor. `seed`: of the initial weights.
         """
-        from skfairdp.engine.inference import link_of
         from skfairdp.engine.inspection import refuse_unstable_rows, refuse_wrong_outputs
-        from skfairdp.engine.nets import prepare_net
-        from skfairdp.engine.parameter_vector import copy_module
+        from skfairdp.engine.nets import link_of, prepare_net
+        from skfairdp.engine.optimizers import copy_module
 
         assert quote.plan is not None
         assert quote.facts is not None
         n_logits = self._n_logits(quote.facts)
         n_classes = None if classes is None else len(classes)
         prepared = prepare_net(
-            self._net(),
+            self._net(n_classes),
             n_features=int(np.prod(row_shape)),
             n_classes=n_classes,
             seed=seed,
@@ -253,8 +259,10 @@ class GradientPredictor(BudgetedPredictor):
         released = copy_module(prepared.module)
         refuse_unstable_rows(prepared.module, row_shape)
         link = link_of(prepared.criterion, of_numbers=classes is None)
-        self._check_net(prepared, quote.plan, row_shape)
+        refuse_idle_optimizer(prepared)
         refuse_wrong_outputs(prepared.module, row_shape, n_classes, link, n_logits)
+        quote.plan.check_exact_noise(prepared.flat.vector.numel())
+        self._check_net(prepared, quote.plan, row_shape)
         return ReadyNet(prepared, released, link)
 
     def _try_out(
@@ -276,21 +284,21 @@ class GradientPredictor(BudgetedPredictor):
 
         plan, prepared, groups = quote.plan, ready.prepared, read.groups
         assert plan is not None
-        module = prepared.module
-        cells = self._cells(plan, groups)
+        module, n = prepared.module, read.facts.n
+        cells, beside = self._cells(plan, groups), self._rows_beside(n)
+        masks = read.noise.masks
         rows = rows_of(read.X, read.labels, cells, module, ready.link, read.persons)
         stored = rows.stored
         parts = (as_tensor(part, module) for part in (() if stored is None else stored.chunks()))
         refuse_rows_it_cannot_take(module, chain((rows.X,), parts))
-        draws = own_draws(module, read.row_shape, read.noise.masks)
+        draws = own_draws(module, read.row_shape, masks)
+        objective = objective_for(prepared.criterion)
         of_groups = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], of_groups))
         if stored is not None and groups is not None:  # which are in the targets, or the cells
             groups = replace(groups, codes=groups.codes[:0].copy())
-        objective = self._objective(objective_for(prepared.criterion), groups, read.classes)
+        objective = self._objective(objective, groups, read.classes)
         clipper = make_clipper(module, prepared.flat, objective)
-        n = read.facts.n
-        beside = self._rows_beside(n)
         seen = rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
@@ -306,6 +314,7 @@ class GradientPredictor(BudgetedPredictor):
             ready=ready,
             rows=rows,
             classes=read.classes,
+            n_groups=1 if groups is None else len(groups.labels),
             objective=objective,
             clipper=clipper,
             noise=read.noise,
@@ -322,7 +331,7 @@ class GradientPredictor(BudgetedPredictor):
 
         `train`: in place of `_train`, for models that are trained together.
         """
-        from skfairdp.engine.parameter_vector import copy_parameters
+        from skfairdp.engine.optimizers import copy_parameters
         from skfairdp.engine.release import NoisyRelease
         from skfairdp.engine.training import Progress
 
@@ -339,6 +348,7 @@ class GradientPredictor(BudgetedPredictor):
             learning_rates=training.learning_rates,
             progress=progress,
             steps_per_epoch=training.steps_per_epoch,
+            n_groups=training.n_groups,
         )
         try:
             with training.draws:

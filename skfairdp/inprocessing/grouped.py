@@ -9,9 +9,9 @@ import numpy as np
 
 from skfairdp.exceptions import PlanError
 from skfairdp.fairness.groups import Groups, groups_of_training
+from skfairdp.foundation.parameters import MAPPING, NONE, POSITIVE
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
 from skfairdp.inprocessing.gradient import GradientClassifier
-from skfairdp.parameters import MAPPING, NONE, POSITIVE
 from skfairdp.privacy.noise import NoiseSource, noise_floor
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_group_sizes, noisy_sizes

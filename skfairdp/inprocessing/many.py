@@ -13,24 +13,23 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from torch import nn
 
-from skfairdp.datasets.stored_rows import stored_rows
 from skfairdp.engine.many_releases import ManyReleases, one_linear_layer, refuse_unbounded
 from skfairdp.engine.nets import PreparedNet, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
-from skfairdp.engine.optimizers import ManyOptimizers
-from skfairdp.engine.parameter_vector import flatten, unflatten
+from skfairdp.engine.optimizers import ManyOptimizers, flatten, unflatten
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
+from skfairdp.engine.run import ReadRows, Run
 from skfairdp.engine.training import schedule_factors
 from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.foundation.parameters import COUNT, check_parameters
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
-from skfairdp.inprocessing.run import ReadRows, Run
-from skfairdp.parameters import COUNT, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import Charge, Quote, Receipt
 from skfairdp.records import Given
+from skfairdp.records.stored_rows import stored_rows
 
 # Parameters that no plan and no guarantee is made from.
 _NOT_PLANNED = {"net", "random_state", "learning_rate_schedule", "progress", "ledger"}

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.parameters import POSITIVE, Number, WithParameters, check_parameters
+from skfairdp.foundation.parameters import POSITIVE, Number, WithParameters, check_parameters
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skfairdp.assumptions import TARGET_BOUNDS_DECLARED
 from skfairdp.base import PrivateRegressor
-from skfairdp.datasets.stored_rows import in_chunks
 from skfairdp.exceptions import PlanError
 from skfairdp.fairness.groups import Groups
+from skfairdp.foundation.assumptions import TARGET_BOUNDS_DECLARED
+from skfairdp.foundation.parameters import PRICE
 from skfairdp.inprocessing.gradient import NONE, GradientPredictor, Run
 from skfairdp.inprocessing.target_bounds import (
     ONE_COUNT,
@@ -21,10 +21,10 @@ from skfairdp.inprocessing.target_bounds import (
     count_outside,
     tables_of_bounds,
 )
-from skfairdp.numbers import INTERVAL, TargetBounds
-from skfairdp.parameters import PRICE
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.records.numbers import INTERVAL, TargetBounds
+from skfairdp.records.stored_rows import in_chunks
 
 if TYPE_CHECKING:
     from skfairdp.engine.objectives import Objective

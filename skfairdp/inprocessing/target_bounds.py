@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.numbers import TargetBounds
 from skfairdp.privacy.plan import CountRelease
+from skfairdp.records.numbers import TargetBounds
 
 if TYPE_CHECKING:
     from torch import Tensor

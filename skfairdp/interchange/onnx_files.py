@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.certificate import Certificate, certify
-from skfairdp.datasets.stored_rows import LARGEST
 from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.regressor import GradientRegressor
-from skfairdp.numbers import TargetBounds
+from skfairdp.records.numbers import TargetBounds
+from skfairdp.records.stored_rows import LARGEST
 
 # What decides about a row: a class that answers by its own methods is another model.
 _OF_NUMBERS = ("predict", "_scaled")

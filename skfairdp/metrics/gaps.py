@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion, Stratum, get_notion
-from skfairdp.labels import count_rows, label_column, positions, take_rows
+from skfairdp.records.labels import count_rows, label_column, positions, take_rows
 
 
 def group_gap(

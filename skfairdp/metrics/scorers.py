@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from skfairdp.foundation.parameters import WithParameters
 from skfairdp.metrics.gaps import group_gap
-from skfairdp.parameters import WithParameters
 
 
 class _GroupScorer(WithParameters):

@@ -13,8 +13,8 @@ from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from skfairdp import assumptions
-from skfairdp.figures import as_given, significant_up
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.model_selection.number_of_runs import (
     ORDERS,
     WHOLE_ORDERS,

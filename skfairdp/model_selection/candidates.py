@@ -21,17 +21,17 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
 from skfairdp.certificate.holdout import GroupedRows
-from skfairdp.digests.fit_digests import bind_each, changes
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.gradient import GradientPredictor
-from skfairdp.labels import factorized
 from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.model_selection.holding_out import Divided, Score, noisy_table, score_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import RowFacts
+from skfairdp.receipts.receipt import bind_each, changes
 from skfairdp.receipts.unwrap import charges_privacy, kind_of, unwrap, why_learned
+from skfairdp.records.labels import factorized
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -143,9 +143,8 @@ def planner_for(estimator: Any, delta: float, facts: RowFacts) -> Callable[[floa
 
 
 def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
-    final._note(None if facts.groups is None else len(facts.groups.labels), facts.n_classes)
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
-    sizes = final._sizes(facts.groups, facts.n, NoiseSource())
+    sizes = facts.numbering(final._sizes(facts.groups, facts.n, NoiseSource()))
     if sizes.adjacency not in ("add-remove", "zero-out"):
         raise ValueError(
             f"'estimator' ({type(final).__name__}) makes a promise under {sizes.adjacency!r}; "

@@ -8,9 +8,9 @@ from typing import Any
 
 from sklearn.model_selection import PredefinedSplit
 
-from skfairdp.assumptions import VALIDATION_ROWS
 from skfairdp.certificate.search_fits import fits_of_search
-from skfairdp.figures import epsilon_text, significant_up
+from skfairdp.foundation.assumptions import VALIDATION_ROWS
+from skfairdp.foundation.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.receipts.unwrap import charges_privacy, unwrap
 

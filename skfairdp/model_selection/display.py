@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skfairdp.documentation import completed_by
+from skfairdp.foundation.documentation import completed_by
 from skfairdp.model_selection import frontier
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skfairdp.figures import significant_up
+from skfairdp.foundation.figures import significant_up
 from skfairdp.model_selection.frontier import directions, measured, refuse_absent
 
 INTRO = (

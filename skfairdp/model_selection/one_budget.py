@@ -14,9 +14,8 @@ from sklearn.utils import get_tags
 
 from skfairdp.base import PrivateEstimator, PrivatePredictor
 from skfairdp.fairness.groups import groups_of_records
-from skfairdp.figures import as_given, significant_up
-from skfairdp.parameters import PROBABILITY, Number, check_parameters, check_values
-from skfairdp.persons import refuse_other_order
+from skfairdp.foundation.figures import as_given, significant_up
+from skfairdp.foundation.parameters import PROBABILITY, Number, check_parameters, check_values
 from skfairdp.preprocessing import PrivateTableEncoder
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -25,6 +24,7 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoting import priced
 from skfairdp.records import Given
+from skfairdp.records.rows import refuse_other_order
 
 # A total from this share of the budget on is near enough.
 _NEAR = 0.99

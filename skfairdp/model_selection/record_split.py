@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils.validation import _num_samples
 
-from skfairdp.documentation import completed_by
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_values
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import NONE, PROBABILITY, Number, check_values
 from skfairdp.privacy.streams import row_uniforms
 
 

@@ -18,16 +18,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.assumptions import LABELS_PUBLIC, SETS_PUBLIC
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.notions import NOTIONS, Notion
-from skfairdp.figures import significant_down
-from skfairdp.model_selection import candidates
-from skfairdp.model_selection.budget import SearchBudget, search_budget
-from skfairdp.model_selection.holding_out import divide
-from skfairdp.model_selection.number_of_runs import NumberOfRuns
-from skfairdp.parameters import (
+from skfairdp.foundation.assumptions import LABELS_PUBLIC, SETS_PUBLIC
+from skfairdp.foundation.figures import significant_down
+from skfairdp.foundation.parameters import (
     MAPPING,
     NONE,
     PROBABILITY,
@@ -37,12 +33,16 @@ from skfairdp.parameters import (
     Number,
     check_parameters,
 )
+from skfairdp.model_selection import candidates
+from skfairdp.model_selection.budget import SearchBudget, search_budget
+from skfairdp.model_selection.holding_out import divide
+from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
-from skfairdp.rows import check_rows
+from skfairdp.records.rows import check_rows
 
 
 class PrivateSearchCV(PrivateClassifier):

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.figures import as_given, significant_up
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given, significant_up
+from skfairdp.foundation.parameters import PROBABILITY, Choice, Number, check_values
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.model_selection.budget import MakePlan
 from skfairdp.model_selection.candidates import (
@@ -36,7 +37,6 @@ from skfairdp.model_selection.specification_result import (
     attempt_of,
     best_of,
 )
-from skfairdp.parameters import PROBABILITY, Choice, Number, check_values
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee

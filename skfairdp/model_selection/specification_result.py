@@ -12,7 +12,6 @@ import pandas as pd
 from dp_accounting.dp_event import ComposedDpEvent, DpEvent
 from numpy.typing import NDArray
 
-from skfairdp.assumptions import ANSWERS_ASSUMED
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.counted_claims import Basis, noisy_cells, noisy_claim
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
@@ -21,7 +20,14 @@ from skfairdp.fairness.bounds import noisy_counts as bounds
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
-from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
+from skfairdp.foundation.assumptions import ANSWERS_ASSUMED
+from skfairdp.foundation.figures import (
+    as_given,
+    epsilon_text,
+    percent_text,
+    rounded_up,
+    significant_up,
+)
 from skfairdp.model_selection.candidates import final_of
 from skfairdp.model_selection.holding_out import noisy_table, score_of
 from skfairdp.privacy.accounting.accountants import event_epsilon

@@ -16,15 +16,24 @@ from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import json_label
-from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.notions import Notion, get_notion
+from skfairdp.fairness.number_notions import (
+    DISTRIBUTION_GAP,
+    GRID_CELLS,
+    MEAN_GAP,
+    NUMBER_NOTIONS,
+    NumberGrid,
+)
+from skfairdp.foundation.parameters import NONE, PROBABILITY, Number, check_values
 from skfairdp.monitoring.evidence import Levels, PairState, bounds, first_states, states_of
 from skfairdp.monitoring.readings import EVENTS, Readings, labels_of
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
 from skfairdp.monitoring.waiting import Rows, binary, settled, take_labels, wait
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_values
-from skfairdp.persons import refuse_other_order
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.records.labels import count_rows
+from skfairdp.records.numbers import INTERVAL, number_column
+from skfairdp.records.rows import refuse_other_order
 
 
 class GapMonitor(Readings):
@@ -37,7 +46,8 @@ class GapMonitor(Readings):
     Parameters
     ----------
     notion : str, default="demographic_parity"
-        What is compared, see `certify`.
+        What is compared, see `certify`. "distribution_gap" takes predicted numbers, and compares
+        the shares up to each of 15 thresholds that divide `target_bounds` evenly.
     tolerance : float in (0, 1), default=0.05
         Largest acceptable gap.
     confidence_level : float in (0, 1), default=0.95
@@ -45,6 +55,8 @@ class GapMonitor(Readings):
         of a bound that fails at some time.
     groups : sequence, optional
         The groups that are compared. None takes those of the first batch.
+    target_bounds : (float, float), optional
+        For "distribution_gap" alone: public bounds (low, high) of the predictions, in their units.
     count_epsilon : float, optional
         Protects the people: each batch is used once, as a table of counts with discrete Laplace
         noise at this cost, in nats. The numbers of rows of each batch, group and true label must
@@ -98,12 +110,15 @@ class GapMonitor(Readings):
         confidence_level: float = 0.95,
         groups: Sequence[Hashable] | None = None,
         *,
+        target_bounds: Sequence[float] | None = None,
         count_epsilon: float | None = None,
         ledger: str | os.PathLike[str] | PrivacyLedger | None = None,
         state: str | os.PathLike[str] | None = None,
         run_length: float = 100_000,
     ) -> None:
-        found = get_notion(notion)
+        self._grid = _grid(notion, target_bounds)
+        self.target_bounds = None if target_bounds is None else tuple(map(float, target_bounds))
+        found = get_notion(notion) if self._grid is None else NUMBER_NOTIONS[DISTRIBUTION_GAP]
         self.notion = found.name
         check_values(
             tolerance=(tolerance, PROBABILITY),
@@ -120,7 +135,11 @@ class GapMonitor(Readings):
             )
         self.ledger = as_ledger(ledger)
         self._needs_labels = found.needs_labels
-        self._strata = found.strata((0, 1), with_labels=found.needs_labels)
+        if isinstance(found, Notion):
+            self._strata = found.strata((0, 1), with_labels=found.needs_labels)
+        else:
+            assert self._grid is not None
+            self._strata = self._grid.strata
         document = self._settings() | {"groups": None, "rows": 0, "batches": 0, "events": {}}
         document |= {"pairs": [], "waiting": [], "seen": []}
         if groups is not None:
@@ -151,7 +170,7 @@ class GapMonitor(Readings):
         Parameters
         ----------
         decisions : array-like of {0, 1}, shape (n_rows,)
-            1 is the positive outcome.
+            1 is the positive outcome. For "distribution_gap" the predicted numbers.
         sensitive_features : array-like, shape (n_rows,) or (n_rows, k)
             Groups; rows with a missing one are outside the claim.
         y : array-like of {0, 1} or NaN, shape (n_rows,), optional
@@ -176,7 +195,7 @@ class GapMonitor(Readings):
             For a batch that is in already, or a file that can't be used.
         """
         refuse_other_order(decisions=decisions, sensitive_features=sensitive_features, y=y, ids=ids)
-        given = binary(decisions, "decisions").astype(np.int8)
+        given = self._read(decisions)
         truth = np.full(len(given), np.nan)
         if y is not None:
             truth = binary(y, "y", len(given), missing=True)
@@ -211,6 +230,19 @@ class GapMonitor(Readings):
 
         self._document = self._store.change(change)
         return self
+
+    def _read(self, decisions: ArrayLike) -> NDArray[np.int8]:
+        """Places of the decisions among the answers that are counted."""
+        if self._grid is None:
+            return binary(decisions, "decisions").astype(np.int8)
+        numbers = number_column(decisions, count_rows(decisions), "decisions")
+        # An error about one private row would reveal it: there what is no number is the smallest.
+        if self.count_epsilon is None and not np.isfinite(numbers).all():
+            raise ValueError(
+                "decisions holds missing or infinite numbers; leave those rows out. Nothing was "
+                "used."
+            )
+        return self._grid.places(numbers).astype(np.int8)
 
     def add_labels(self, ids: Sequence[Hashable], y: ArrayLike) -> Self:
         """Bring labels that came late.
@@ -295,3 +327,26 @@ class GapMonitor(Readings):
             charge = self.ledger.charge(cost, activity="certify", estimator="GapMonitor")
         with charge:
             return table, table + source.discrete_laplace(self.count_epsilon, table.shape)
+
+
+def _grid(notion: object, target_bounds: object) -> NumberGrid | None:
+    """Thresholds at which predicted numbers are compared; None for decisions."""
+    if notion not in (DISTRIBUTION_GAP, MEAN_GAP):
+        if target_bounds is not None:
+            raise ValueError(
+                f"'target_bounds' has no meaning for notion={notion!r}, which compares decisions: "
+                f"leave it out, or use notion={DISTRIBUTION_GAP!r} for predicted numbers."
+            )
+        return None
+    if notion == MEAN_GAP:
+        raise ValueError(
+            f"There is no monitor of notion={MEAN_GAP!r}; use {DISTRIBUTION_GAP!r}, whose bound "
+            "times the range of the target bounds means too."
+        )
+    if not INTERVAL.accepts(target_bounds):
+        raise ValueError(
+            f"notion={DISTRIBUTION_GAP!r} needs 'target_bounds', {INTERVAL.describe()}, which must "
+            f"be public; got {target_bounds!r}."
+        )
+    assert isinstance(target_bounds, Sequence | np.ndarray)
+    return NumberGrid(float(target_bounds[0]), float(target_bounds[1]), GRID_CELLS)

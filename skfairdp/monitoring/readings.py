@@ -10,20 +10,21 @@ from typing import Any, Self
 
 import pandas as pd
 
-from skfairdp.documentation import completed_by
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import label_from_json
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.smallest_gap import SmallestGap, certifiable, smallest_gap
-from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.figures import as_given, percent_text, rounded_down, rounded_up
+from skfairdp.foundation.parameters import COUNT, Number, check_values
 from skfairdp.monitoring import evidence
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
-from skfairdp.parameters import COUNT, Number, check_values
 from skfairdp.privacy.ledger import PrivacyLedger
 
 FORMAT = 2
 # With the format and the groups they tell one monitor from another.
 SETTINGS = ("notion", "tolerance", "confidence_level", "count_epsilon", "run_length")
+BOUNDS = "target_bounds"  # a setting of monitors of numbers alone
 EVENTS = {
     "alarm": "ALARM: the gap exceeds",
     "cleared": "cleared: the gap is below",
@@ -38,6 +39,7 @@ class Readings:
     tolerance: float
     confidence_level: float
     count_epsilon: float | None
+    target_bounds: tuple[float, ...] | None
     _strata: Sequence[Stratum]
 
     _store: MemoryStore | FileStore
@@ -57,7 +59,8 @@ class Readings:
     def _settings(self) -> Document:
         figures = ((name, getattr(self, name)) for name in SETTINGS[1:])
         numbers = {name: value if value is None else float(value) for name, value in figures}
-        return {"format": FORMAT, "notion": self.notion} | numbers
+        of_numbers = {} if self.target_bounds is None else {BOUNDS: [*self.target_bounds]}
+        return {"format": FORMAT, "notion": self.notion} | numbers | of_numbers
 
     def refresh(self) -> Self:
         """Read the writes of other workers, and return the monitor."""
@@ -237,6 +240,7 @@ class Readings:
             document = store.read()
             settings = {name: document[name] for name in SETTINGS}
             settings |= {"groups": labels_of(document), "ledger": ledger}
+            settings[BOUNDS] = document.get(BOUNDS)
             monitor = cls(**settings)
             monitor._store = store
             known, wanted = evidence.states_of(document), evidence.states_of(monitor._document)

@@ -16,23 +16,23 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.assumptions import QUERIERS
 from skfairdp.base import PrivateClassifier
+from skfairdp.base.expected_checks import FRESH_FITS, expecting
 from skfairdp.exceptions import FairnessWarning, warn_user
-from skfairdp.expected_checks import FRESH_FITS, expecting
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate, smallest_cold_start
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.labels import count_rows
-from skfairdp.parameters import NONE, Choice, Kind, Number, check_parameters, fixed
-from skfairdp.persons import refuse_other_order
+from skfairdp.foundation.assumptions import QUERIERS
+from skfairdp.foundation.parameters import NONE, Choice, Kind, Number, check_parameters, fixed
 from skfairdp.postprocessing import passing_groups
 from skfairdp.postprocessing.query_state import Turnstile
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoting import inner_quote
 from skfairdp.records import Given
+from skfairdp.records.labels import count_rows
+from skfairdp.records.rows import refuse_other_order
 
 # The largest that was published; shorter cold starts begin with a more uneven table.
 _USUAL_COLD_START = 25

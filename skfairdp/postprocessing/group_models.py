@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
 from skfairdp.base import PrivateEstimator
 from skfairdp.fairness.groups import Groups, groups_of_training
+from skfairdp.foundation.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.sizes import check_group_sizes

@@ -16,7 +16,7 @@ from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.inference import features_and_output, outputs, probabilities
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import module_dtype
-from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.engine.optimizers import copy_module
 from skfairdp.postprocessing.group_models import UNREADABLE
 
 _NO_HEAD = (

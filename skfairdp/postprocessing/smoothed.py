@@ -14,16 +14,24 @@ from scipy.special import erf
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
-from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
+from skfairdp.base.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
 from skfairdp.fairness.bounds.rate_gaps import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.kinds import KINDS, WEIGHT_LENGTH
 from skfairdp.fairness.scopes import ANY_POPULATION
-from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters, fixed
+from skfairdp.foundation.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
+from skfairdp.foundation.parameters import (
+    MAPPING,
+    NONE,
+    POSITIVE,
+    Choice,
+    Number,
+    check_parameters,
+    fixed,
+)
 from skfairdp.postprocessing.group_models import (
     also_assumed,
     fit_parts,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.parameters import BOOLEAN, MAPPING, NONE, Choice, Number
+from skfairdp.foundation.parameters import BOOLEAN, MAPPING, NONE, Choice, Number
 from skfairdp.preprocessing import columns
 from skfairdp.preprocessing.levels import (
     Categories,

@@ -15,8 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skfairdp.engine.table_release import Cells
-from skfairdp.labels import factorized
 from skfairdp.preprocessing.levels import DAYS, FIRST, Categories
+from skfairdp.records.labels import factorized
 
 # How numbers in decimal digits end; "nan", "inf" and "infinity" are texts.
 _LAST = frozenset("0123456789.")

@@ -10,11 +10,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.one_column import columns_of, table_of
-from skfairdp.parameters import WithParameters, check_parameters, is_missing
+from skfairdp.foundation.parameters import WithParameters, check_parameters, is_missing
+from skfairdp.foundation.scikit_learn import BaseEstimator, TransformerMixin
 from skfairdp.protocol import Certifiable
-from skfairdp.rows import validated
-from skfairdp.scikit_learn import BaseEstimator, TransformerMixin
+from skfairdp.records.one_column import columns_of, table_of
+from skfairdp.records.rows import validated
 
 
 class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skfairdp.expected_checks import MISSING_IS_UNKNOWN, expecting
-from skfairdp.labels import positions
-from skfairdp.parameters import MAPPING, Choice
+from skfairdp.base.expected_checks import MISSING_IS_UNKNOWN, expecting
+from skfairdp.foundation.parameters import MAPPING, Choice
 from skfairdp.preprocessing import columns
+from skfairdp.records.labels import positions
 
 
 class PublicEncoder(columns.DeclaredTransformer):

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.expected_checks import expecting
-from skfairdp.labels import positions
-from skfairdp.scikit_learn import TransformerMixin
+from skfairdp.base.expected_checks import expecting
+from skfairdp.foundation.scikit_learn import TransformerMixin
+from skfairdp.records.labels import positions
 
 DAYS = " (days since 1970)"  # ends the name of a column of days
 FIRST = date(1970, 1, 1).toordinal()  # A Thursday

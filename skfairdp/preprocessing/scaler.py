@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
-from skfairdp.expected_checks import expecting
+from skfairdp.base.expected_checks import expecting
+from skfairdp.foundation.scikit_learn import OneToOneFeatureMixin
 from skfairdp.preprocessing import columns
-from skfairdp.scikit_learn import OneToOneFeatureMixin
 
 Interval = tuple[float, float]
 

@@ -12,13 +12,19 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known
 from skfairdp.base import Planned, PrivateEstimator
+from skfairdp.base.expected_checks import FRESH_RELEASES, expecting
 from skfairdp.engine.table_release import TableRelease
-from skfairdp.expected_checks import FRESH_RELEASES, expecting
-from skfairdp.labels import take_rows
-from skfairdp.parameters import BOOLEAN, MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
-from skfairdp.persons import looks_like_an_identifier
+from skfairdp.foundation.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known
+from skfairdp.foundation.parameters import (
+    BOOLEAN,
+    MAPPING,
+    NONE,
+    SEQUENCE,
+    Choice,
+    Number,
+    check_parameters,
+)
 from skfairdp.preprocessing.binner import ENCODINGS
 from skfairdp.preprocessing.cells import (
     days,
@@ -45,6 +51,8 @@ from skfairdp.privacy.sizes import check_delta
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
+from skfairdp.records.labels import take_rows
+from skfairdp.records.persons import looks_like_an_identifier
 
 KINDS = ("any", "number", "category", "date", "drop")
 _PUBLIC = "public"  # kind of a column whose bounds or categories are declared

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skfairdp.figures import as_given
+from skfairdp.foundation.figures import as_given
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from skfairdp.receipts import RowFacts

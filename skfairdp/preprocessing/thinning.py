@@ -14,15 +14,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
-from skfairdp import assumptions
 from skfairdp.base import Planned, PrivateClassifier
+from skfairdp.base.expected_checks import FRESH_FITS, expecting
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.expected_checks import FRESH_FITS, expecting
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.figures import significant_up
-from skfairdp.labels import encode_labels
-from skfairdp.parameters import Kind, Number, check_parameters
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.parameters import Kind, Number, check_parameters
 from skfairdp.preprocessing.thinned import inner_settings, refuse_other_promises, refuse_unfit
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -34,7 +33,8 @@ from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.receipts.quoting import priced
 from skfairdp.records import Given
-from skfairdp.rows import check_rows
+from skfairdp.records.labels import encode_labels
+from skfairdp.records.rows import check_rows
 
 
 class PrivateThinningClassifier(Planned, PrivateClassifier):

@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_accounting import dp_event as events
 
-from skfairdp.parameters import CHANCE, NOT_NEGATIVE, check_values
+from skfairdp.foundation.parameters import CHANCE, NOT_NEGATIVE, check_values
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.serialization import (
     event_from_dict,

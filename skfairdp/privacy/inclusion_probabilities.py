@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.parameters import SHARE
+from skfairdp.foundation.parameters import SHARE
 from skfairdp.privacy.noise import NoiseSource, noise_floor
 
 Codes = NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from skfairdp.assumptions import ATTACKER, FLOAT_NOISE, GRID_NOISE, LAPLACE_GRID, NOISE
+from skfairdp.foundation.assumptions import ATTACKER, FLOAT_NOISE, GRID_NOISE, LAPLACE_GRID, NOISE
 from skfairdp.privacy.mechanisms.geometric import RESOLUTION, geometric, units_of
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS, rounded_gaussian
 from skfairdp.privacy.streams import GENERATOR, Stream, secret_stream, seeded_streams

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from skfairdp.exceptions import PlanError, PrivacyWarning, warn_user
-from skfairdp.figures import as_given, significant_down
-from skfairdp.parameters import GROUP_SIZE, is_missing
+from skfairdp.foundation.figures import as_given, significant_down
+from skfairdp.foundation.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.accounting.serialization import plain_label
 from skfairdp.privacy.noise import NoiseSource, noise_floor
 from skfairdp.privacy.plan import Block, CountRelease, LaplaceSum, Plan, Segment
@@ -28,6 +28,9 @@ class Sizes:
     # the rows
     adjacency: str
     prior_epsilon: float = 0.0  # What buying the counts cost, in nats
+    # Public numbers of groups and of class labels, on which a plan may depend too
+    n_groups: int | None = None
+    n_classes: int = 2
 
     @classmethod
     def of_all(cls, n: int, declared: int | None) -> Sizes:

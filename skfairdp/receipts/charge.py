@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skfairdp.figures import significant_up
+from skfairdp.foundation.figures import significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
 from skfairdp.receipts.quoted import NOISELESS

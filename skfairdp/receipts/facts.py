@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from skfairdp.fairness.groups import Groups, label_order
-from skfairdp.parameters import COUNT, GROUP_SIZE, GROUPS, Number
+from skfairdp.foundation.parameters import COUNT, GROUP_SIZE, GROUPS, Number
 from skfairdp.privacy.accounting.serialization import plain_label
+from skfairdp.privacy.sizes import Sizes
 
 _FEATURES = Number(0, integer=True)
 
@@ -54,6 +55,21 @@ class RowFacts:
             nobody = np.zeros(0, dtype=np.int64)
             kept = Groups(self.groups.labels, nobody, totals=self.groups.counts)
             object.__setattr__(self, "groups", kept)
+
+    def numbering(self, sizes: Sizes) -> Sizes:
+        """Add the public numbers of groups and classes to the sizes that a plan is made for.
+
+        Parameters
+        ----------
+        sizes : Sizes
+            Sizes that are declared, taken from the rows, or bought.
+
+        Returns
+        -------
+        Sizes
+        """
+        n_groups = None if self.groups is None else len(self.groups.labels)
+        return replace(sizes, n_groups=n_groups, n_classes=self.n_classes)
 
     def among(self, declared: Sequence[Any] | None) -> RowFacts:
         """Keep the facts about declared groups alone.

@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skfairdp.digests.code import is_elementwise, library_name
+from skfairdp.receipts.digests.code import is_elementwise, library_name
 
 # Exact types everywhere: an object of a subclass may keep what it is compared with.
 _NUMBERS = {int, float, *(kind for kind in np.sctypeDict.values() if issubclass(kind, np.number))}
@@ -317,7 +317,13 @@ _NAMING = {
 }
 CONTAINERS: Mapping[type, Mapping[str, Allowed]] = MappingProxyType(
     {
-        ColumnTransformer: MappingProxyType({**_NAMING, "sparse_threshold": NUMBER}),
+        ColumnTransformer: MappingProxyType(
+            {
+                **_NAMING,
+                "sparse_threshold": NUMBER,
+                "force_int_remainder_cols": FLAG | _one_of("deprecated"),  # until scikit-learn 1.8
+            }
+        ),
         FeatureUnion: MappingProxyType(_NAMING),
         Pipeline: MappingProxyType(
             {"memory": NO_CACHE, "transform_input": NOTHING | TEXTS, "verbose": FLAG | NUMBER}

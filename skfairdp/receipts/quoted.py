@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from skfairdp.figures import as_given, significant_up
+from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from skfairdp.parameters import check_parameters
+from skfairdp.foundation.parameters import check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import totals
 from skfairdp.privacy.noise import NoiseSource

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skfairdp.digests.code import replaced_methods
-from skfairdp.digests.fit_digests import bind_each, changes
+from skfairdp.receipts.digests.code import replaced_methods
 from skfairdp.receipts.harmless_steps import (
     COLUMNS,
     CONTAINERS,
@@ -19,6 +18,7 @@ from skfairdp.receipts.harmless_steps import (
     Allowed,
     HarmlessStep,
 )
+from skfairdp.receipts.receipt import bind_each, changes
 
 
 def reason_to_learn(step: Any) -> str | None:

@@ -20,11 +20,11 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.digests.code import library_name, replaced_methods
-from skfairdp.digests.digest import Bound, bind
-from skfairdp.digests.state import shadows
 from skfairdp.exceptions import IncomparableModelError, UnboundModelError
 from skfairdp.protocol import answers_of
+from skfairdp.receipts.digests.code import library_name, replaced_methods
+from skfairdp.receipts.digests.digest import Bound, bind
+from skfairdp.receipts.digests.state import shadows
 from skfairdp.receipts.harmless_steps import CONTAINERS, HARMLESS
 from skfairdp.receipts.step_rules import (
     changed_parameters,
@@ -305,6 +305,11 @@ class Deployed:
         stages, searches = (*self.stages, *inner.stages), (*self.searches, *inner.searches)
         pipelines = (*self.pipelines, *inner.pipelines)
         return Deployed(inner.model, inner.final, stages, searches, pipelines)
+
+    @property
+    def charged(self) -> Any:
+        """Search or last estimator whose guarantee covers the training of this model."""
+        return next((search for search in self.searches if charges_privacy(search)), self.final)
 
     @property
     def ledger(self) -> Any:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from skfairdp.figures import significant_down, significant_up
+from skfairdp.foundation.figures import significant_down, significant_up
 from skfairdp.privacy.plan import Plan
 
 # Noise over the largest possible signal: from the first on the noise is the longer of the two;

@@ -1,12 +1,25 @@
-"""Rows as a caller gives them to a fit."""
+"""Rows as a caller gives them to a fit, known again later by a digest in memory alone.
+
+A bound from the rows that a model was trained on says nothing about others. So a fit keeps how many
+rows it had and a keyed digest of a few of them, in this process: neither is in a model, a pickle or
+a ledger, and the key ends with the process. Rows in another order are not found.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
-from skfairdp.datasets.stored_rows import with_columns_of
-from skfairdp.persons import Persons, encode_persons, refuse_other_order
+import numpy as np
+
+from skfairdp.records.labels import count_rows, take_rows
+from skfairdp.records.persons import Persons, encode_persons
+from skfairdp.records.rows import refuse_other_order
+from skfairdp.records.stored_rows import StoredRows, with_columns_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +70,51 @@ class Given:
             None where each row is a person.
         """
         return None if self.person_ids is None else encode_persons(self.person_ids, n_rows, most)
+
+
+_KEY = secrets.token_bytes(32)
+# Places that are compared, evenly from the first row to the last.
+_PLACES = 16
+_known: WeakKeyDictionary[Any, tuple[int, bytes]] = WeakKeyDictionary()
+
+
+def remember_rows(model: Any, X: Any) -> None:
+    """Keep a digest of a few training rows for as long as the model lives."""
+    if isinstance(X, StoredRows):  # which are read in passes alone
+        return
+    n_rows = count_rows(X)
+    _known[model] = n_rows, _digest(_some(X, n_rows))
+
+
+def remember_those_of(model: Any, other: Any) -> None:
+    """Say that a copy was trained on the rows of another model."""
+    if other in _known:
+        _known[model] = _known[other]
+
+
+def trained_on(model: Any, X: Any, transform: Callable[[Any], Any]) -> bool:
+    """Whether a model was trained on these rows in this process, as far as it is known.
+
+    `transform`: makes of rows what the model gets.
+    """
+    n_rows, digest = _known.get(model, (-1, b""))
+    return n_rows == count_rows(X) and digest == _digest(transform(_some(X, n_rows)))
+
+
+def _some(X: Any, n_rows: int) -> Any:
+    places = np.unique(np.linspace(0, n_rows - 1, _PLACES).astype(np.int64))
+    return take_rows(X, places)
+
+
+def _digest(rows: Any) -> bytes:
+    table = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows, dtype=object)
+    cells = [[_text(cell) for cell in np.ravel(row)] for row in table]
+    return hashlib.blake2b(repr(cells).encode("utf-8", "surrogatepass"), key=_KEY).digest()
+
+
+def _text(cell: Any) -> str:
+    """Text of a cell, the same for equal numbers of all kinds."""
+    try:
+        return repr(float(cell))
+    except (TypeError, ValueError, OverflowError):
+        return repr(cell)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from skfairdp.documentation import completed_by
-from skfairdp.figures import significant_down
-from skfairdp.parameters import COUNT, NONE, Choice, Number, check_values
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.figures import significant_down
+from skfairdp.foundation.parameters import COUNT, NONE, Choice, Number, check_values
 
 _EPSILON = Number(0.0, finite=False)
 _AMOUNT = Number(0.0)

@@ -10,7 +10,7 @@ from skfairdp.certificate import Certificate
 from skfairdp.certificate.sentence import certainty
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import DOWNSTREAM, DOWNSTREAM_LIKE
-from skfairdp.figures import rounded_up
+from skfairdp.foundation.figures import rounded_up
 from skfairdp.inprocessing.fair_path.display import PanelDisplay
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.utils import Tags
 
-from skfairdp.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
+from skfairdp.base.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.figures import significant_up
-from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
-from skfairdp.parameters import (
+from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.parameters import (
     BOOLEAN,
     COUNT,
     MAPPING,
@@ -23,17 +22,18 @@ from skfairdp.parameters import (
     Number,
     check_parameters,
 )
+from skfairdp.foundation.scikit_learn import ClassNamePrefixFeaturesOutMixin
+from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.rows import check_rows
 from skfairdp.representation.forward import ReleasesThroughNetworks, without_ids
 from skfairdp.representation.planning import RAW, codes_quote, fitting_quote, randomizer_of
 from skfairdp.representation.randomizers import ResponseRandomizer
-from skfairdp.rows import check_rows
-from skfairdp.scikit_learn import ClassNamePrefixFeaturesOutMixin
 
 if TYPE_CHECKING:
     from skorch import NeuralNet

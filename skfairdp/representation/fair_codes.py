@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.engine.optimizers import copy_module
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
-from skfairdp.labels import encode_labels
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.receipts import Charge, Quote
 from skfairdp.records import Given
+from skfairdp.records.labels import encode_labels
 from skfairdp.representation.planning import RAW, path_of
 from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.training import refuse_mixing_encoder

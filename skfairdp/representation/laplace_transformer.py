@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate import Certificate, certify
-from skfairdp.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
-from skfairdp.parameters import Number, check_parameters
+from skfairdp.base.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
+from skfairdp.foundation.parameters import Number, check_parameters
+from skfairdp.foundation.scikit_learn import OneToOneFeatureMixin
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.rows import validated
 from skfairdp.representation.randomizers import LaplaceRandomizer
 from skfairdp.representation.releasing import NOTIONS_OF_RELEASES, ReleasesRepresentation
-from skfairdp.rows import validated
-from skfairdp.scikit_learn import OneToOneFeatureMixin
+
+if TYPE_CHECKING:
+    from skfairdp.certificate import Certificate
 
 
 class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
@@ -151,6 +153,8 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
             odds for any predictor from one release. Among its remarks, with rows, a
             lower bound in nats on what a release tells about the group.
         """
+        from skfairdp.certificate import certify  # so that no release loads it
+
         check_is_fitted(self)
         notions = list(NOTIONS_OF_RELEASES)
         return certify(self, X, sensitive_features=sensitive_features, notion=notions)

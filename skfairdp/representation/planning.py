@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skfairdp.assumptions import of_training, seed_known
+from skfairdp.foundation.assumptions import of_training, seed_known
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee

@@ -12,9 +12,9 @@ import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent, NoOpDpEvent
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.documentation import complete_docstrings
-from skfairdp.figures import significant_up
-from skfairdp.parameters import COUNT, Number, check_arguments
+from skfairdp.foundation.documentation import complete_docstrings
+from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.parameters import COUNT, Number, check_arguments
 from skfairdp.privacy.mechanisms.geometric import RESOLUTION
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource

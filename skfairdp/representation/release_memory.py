@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.documentation import completed_by
-from skfairdp.one_column import unmasked
+from skfairdp.foundation.documentation import completed_by
 from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.records.one_column import unmasked
 
 _CHUNK = 2**16  # rows whose streams are held at a time, and fewer where they are wide:
 _NUMBERS = 2**22  # numbers of theirs that are copied at a time

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from dp_accounting.dp_event import SelfComposedDpEvent
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp import assumptions
 from skfairdp.base import PrivateEstimator
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.derivation import Derivation
@@ -19,14 +18,16 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.kinds import KINDS, RELEASE
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.scopes import DOWNSTREAM
-from skfairdp.figures import rounded_up, significant_up
-from skfairdp.parameters import BOOLEAN
-from skfairdp.persons import refuse_other_order
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import rounded_up, significant_up
+from skfairdp.foundation.parameters import BOOLEAN
+from skfairdp.foundation.scikit_learn import TransformerMixin
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import GENERATOR
 from skfairdp.receipts import Quote, RowFacts
+from skfairdp.records.rows import refuse_other_order
 from skfairdp.representation.bounds import (
     downstream_bound,
     group_information_bound,
@@ -34,7 +35,6 @@ from skfairdp.representation.bounds import (
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.release_memory import ReleaseMemory, RowStreams
-from skfairdp.scikit_learn import TransformerMixin
 
 Randomizer = LaplaceRandomizer | ResponseRandomizer
 

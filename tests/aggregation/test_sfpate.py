@@ -43,6 +43,7 @@ def gap(model: Any, X: np.ndarray, groups: np.ndarray) -> float:
     return abs(rates[0] - rates[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_fair_learners_close_part_of_the_gap(variant: str) -> None:
     X, y, groups = biased()

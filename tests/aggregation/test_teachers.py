@@ -212,6 +212,7 @@ def test_a_class_that_no_teacher_knows_gets_few_votes_or_none(name: str) -> None
         assert votes[:, 2:].sum() < 0.1 * votes.sum()
 
 
+@pytest.mark.slow
 def test_separate_nets_agree_with_batched_ones() -> None:
     """The same initial weights, minibatches and steps, by automatic differentiation."""
     from skfairdp.aggregation.shards import rows_by_shard

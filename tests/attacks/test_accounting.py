@@ -53,7 +53,12 @@ def excess(rate: float, sigma: float, steps: int, delta: float, adjacency: str) 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "change-attribute"])
 @pytest.mark.parametrize(
-    ("rate", "sigma", "steps"), [(0.01, 1.5, 20_000), (0.05, 2.0, 500), (256 / 32561, 1.0, 3000)]
+    ("rate", "sigma", "steps"),
+    [
+        (0.05, 2.0, 500),
+        pytest.param(0.01, 1.5, 20_000, marks=pytest.mark.slow),
+        pytest.param(256 / 32561, 1.0, 3000, marks=pytest.mark.slow),
+    ],
 )
 def test_no_printed_epsilon_is_below_the_true_one(rate, sigma, steps, adjacency):
     for delta in DELTAS[::2] + DELTAS[-1:]:
@@ -81,7 +86,10 @@ def test_the_library_s_own_transforms_are_caught(monkeypatch):
     assert min(found) < -1e-4
 
 
-@pytest.mark.parametrize(("steps", "sigma"), [(30_000, 346.4), (100_000, 158.1), (1, 3.0)])
+@pytest.mark.parametrize(
+    ("steps", "sigma"),
+    [(1, 3.0), (30_000, 346.4), pytest.param(100_000, 158.1, marks=pytest.mark.slow)],
+)
 def test_full_batches_follow_the_closed_form(steps, sigma):
     """Sampled with a probability of all but 1: every step is composed by a transform."""
     for delta in DELTAS:

@@ -33,6 +33,7 @@ from skfairdp.fairness import recomputing
 from skfairdp.fairness.bounds import stored
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.representation import LaplaceTransformer
+from tests.certificate.forged import forged_text
 from tests.common.roster import (
     APART,
     AROUND,
@@ -104,13 +105,13 @@ def changed(document: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 def with_own_sentence(document: dict[str, Any]) -> str:
     """A forger writes the sentence that the figures make."""
-    text = json.dumps(document)
+    text = forged_text(document)
     try:
         Certificate.from_json(text)
     except ValueError as error:
         _, _, sentence = str(error).partition("Expected: ")
         if sentence:
-            return json.dumps(document | {"sentence": sentence})
+            return forged_text(document | {"sentence": sentence})
     return text
 
 
@@ -264,7 +265,7 @@ def test_a_forger_who_leaves_out_what_a_bound_follows_from_is_named(texts, name)
     document = json.loads(texts[name])
     for claim in document["fairness"]:
         claim["derivation"] = None
-    read = Certificate.from_json(json.dumps(document))
+    read = Certificate.from_json(forged_text(document))
     missing = read.examine().missing
     assert all(f"bound on {c.notion} ({c.scope})" in " ".join(missing) for c in read.fairness)
 
@@ -281,7 +282,7 @@ def test_a_bound_without_source_still_cannot_go_below_what_its_counts_allow(text
 def old_file(text: str) -> str:
     """As files were written before they stored what figures follow from."""
     document = json.loads(text)
-    del document["model_file"], document["privacy"]["exposures"]
+    del document["model_file"], document["privacy"]["exposures"], document["content_digest"]
     for claim in document["fairness"]:
         del claim["derivation"]
     return json.dumps(document | {"sentence": "As it was worded then."})

@@ -35,10 +35,10 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, certify
-from skfairdp.digests import digest
-from skfairdp.digests.digest import bind, state_digest
-from skfairdp.digests.state import state_of
 from skfairdp.exceptions import IncomparableModelError, UnboundModelError
+from skfairdp.receipts.digests import digest
+from skfairdp.receipts.digests.digest import bind, state_digest
+from skfairdp.receipts.digests.state import state_of
 from tests.processes import in_one_worker, run_fresh
 
 _rng = np.random.default_rng(0)
@@ -101,7 +101,7 @@ class Listed(list):
 class Forged:
     """Says that it belongs to this package, which is not so."""
 
-    __module__ = "skfairdp.digests.digest"
+    __module__ = "skfairdp.receipts.digests.digest"
 
     def __init__(self, sign: float) -> None:
         self.sign = sign
@@ -556,7 +556,7 @@ def recipe_alone(value: Any, **options: Any) -> Any:
 def test_a_digest_that_leaves_something_out_would_be_found(
     part: str, weaker: Callable, mutation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"skfairdp.digests.digest.{part}", weaker)
+    monkeypatch.setattr(f"skfairdp.receipts.digests.digest.{part}", weaker)
     model, other = MUTATIONS[mutation]()
     assert (model.predict(X) != other.predict(X)).any()
     assert certify(model).verify(other)
@@ -571,7 +571,7 @@ def test_a_digest_without_globals_would_be_found(monkeypatch: pytest.MonkeyPatch
 
 SCRIPT = """
 import pickle, sys
-from skfairdp.digests.digest import state_digest
+from skfairdp.receipts.digests.digest import state_digest
 print(hash("a text"), *[state_digest(model) for model in pickle.load(open(sys.argv[1], "rb"))])
 """
 

@@ -28,7 +28,7 @@ from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, PrivacyL
 from skfairdp.engine import randomness
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.randomness import OwnDraws, SeededDraws, own_draws
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.sampling import PoissonSampler

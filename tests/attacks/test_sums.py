@@ -29,7 +29,7 @@ from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
 from skfairdp.engine.nets import prepare_net
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.row_blocks import PairwiseSum
@@ -38,6 +38,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
 from tests.privacy.plans import empty_plan, unlimited
 
+REHEARSES_ANEW = True
 BINARY = nn.BCEWithLogitsLoss()
 
 
@@ -270,11 +271,11 @@ def test_campaign_of_accumulation(n):
 def float32_accumulation(monkeypatch) -> None:
     """Twin: records are added one after another in float32."""
 
-    def in_float32(self, inputs, deltas, coefficients, views):
-        for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
-            scaled = (delta * coefficients.unsqueeze(1)).float()
-            bias.copy_(torch.mv(scaled.t(), torch.ones(len(scaled))))
-            weight.copy_(torch.mm(scaled.t(), value.float()))
+    def in_float32(self, inputs, scaled, total):
+        self._products = [product.float() for product in self._products]
+        honest(self, [value.float() for value in inputs], [d.float() for d in scaled], total)
+
+    honest = FusedClipper._weighted_sum
 
     monkeypatch.setattr(FusedClipper, "_weighted_sum", in_float32)
     monkeypatch.setattr(sums_module, "rows_of", lambda *_: 1 << 17)

@@ -15,8 +15,7 @@ from skfairdp import FairPathClassifier, RateConstrainedClassifier, default_net
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.optimizers import flat_optimizer
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flat_optimizer, flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import FairnessWarning
 from skfairdp.inprocessing.rates.constraints import RateConstraints

@@ -102,7 +102,7 @@ def predicted() -> None:
 def passes(n: int = 1_000_000) -> None:
     """CPU time of reading every tenth row of stored rows in one pass."""
     from skfairdp.datasets import ParquetRows
-    from skfairdp.datasets.stored_rows import MemmapRows
+    from skfairdp.records.stored_rows import MemmapRows
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

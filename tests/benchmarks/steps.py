@@ -16,14 +16,13 @@ from torch import nn
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.optimizers import flat_optimizer
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flat_optimizer, flatten
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.sampling import PoissonSampler
-from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Segment
+from skfairdp.records.persons import Persons
 from tests.benchmarks.adult import as_tensors
 from tests.benchmarks.rounds import interleaved, report
 from tests.privacy.plans import empty_plan, unlimited

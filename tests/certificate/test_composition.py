@@ -24,8 +24,8 @@ from sklearn.preprocessing import (
 )
 
 from skfairdp import DPSGDClassifier, certify
-from skfairdp.assumptions import TYPED_CELLS
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
+from skfairdp.foundation.assumptions import TYPED_CELLS
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.privacy import NoiseSource, PrivacyGuarantee, compose
 from tests.certificate.fakes import Doubler, PrivateCenterer, Rows, ThresholdClassifier, stated

@@ -15,20 +15,22 @@ import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from scipy import stats
+from sklearn.dummy import DummyRegressor
 
 from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.certificate import render
-from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.examination import examine
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
-from skfairdp.certificate.registry import answers
+from skfairdp.certificate.outcomes import Accuracy
+from skfairdp.certificate.registry import ANSWERED, answers
 from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.fairness.guarantee import CellCount
 from skfairdp.fairness.recomputing import recomputed_intervals
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from tests.certificate.fakes import ThresholdClassifier
+from tests.certificate.forged import forged_text
 from tests.certificate.test_report import CASES, claim, every_case
 
 ROOT = Path(__file__).parents[2]
@@ -181,7 +183,7 @@ def test_accuracy_of_other_rows_than_those_counted_is_found(public: Certificate)
     document["derived"] |= {"utility": [measure], "nearly_constant": True}
     del document["outcomes"]  # which would contradict it, too
     document["derived"] |= {"outcomes": []}
-    (wrong,) = examine(Certificate.from_json(json.dumps(document))).wrong
+    (wrong,) = examine(Certificate.from_json(forged_text(document))).wrong
     assert "accuracy counts 7" in wrong
 
 
@@ -293,8 +295,7 @@ def test_templates_put_every_section_somewhere_once(public: Certificate, tmp_pat
             "persons trained on",
             "alternatives",
             "reason codes",
-            "justification",
-            *(name for name, _ in answers(public)),
+            *(name for name, _ in answers(public, dict.fromkeys(ANSWERED, ("x",)))),
         }
 
 
@@ -345,6 +346,10 @@ def test_certificates_that_were_made_fit_the_schema(public, private) -> None:
     Draft202012Validator.check_schema(SCHEMA.schema)
     noted = public.with_monitor("watch.json")
     texts = [public.to_json(), private.to_json(), noted.to_json(), certify(fitted()).to_json()]
+    numbers = DummyRegressor().fit(ROWS, ROWS["debt"])
+    errors = certify(numbers, ROWS, ROWS["income"], sensitive_features=GROUPS["sex"])
+    assert errors.errors is not None
+    texts.append(errors.to_json())
     texts.append(sign_certificate(texts[0], Ed25519PrivateKey.generate()))
     texts += [path.read_text("utf-8") for path in (Path(__file__).parent / "stored").glob("*.json")]
     for text in texts:
@@ -379,3 +384,17 @@ def test_what_a_file_calls_derived_must_follow(public: Certificate) -> None:
 
 def test_other_cases_have_no_facts_and_are_written_as_before() -> None:
     assert "derived" not in json.loads(CASES["ordinary"].to_json())
+
+
+def test_a_template_takes_answers_that_only_people_know(public: Certificate) -> None:
+    about = {"justification": "Decided by the board.", "intended_use": "Hiring"}
+    nist = public.to_model_card(template="nist-800-226", about=about)
+    assert "were chosen: Decided by the board." in nist
+    assert "Intended purpose: Hiring." in public.to_html(template="eu-ai-act", about=about)
+    with pytest.raises(ValueError, match="'about' names reason"):
+        public.to_html(template="nist-800-226", about={"reason": "x"})
+
+
+@pytest.mark.parametrize("template", sorted(set(template_names()) - {PLAIN}))
+def test_the_note_of_a_template_is_one_paragraph(public: Certificate, template: str) -> None:
+    assert "\\n" not in public.to_model_card(template=template)

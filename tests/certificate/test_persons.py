@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from skfairdp import DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.certificate.holdout import one_row_each
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.persons import warn_of_ids
+from skfairdp.records.persons import warn_of_ids
 
 PEOPLE = 400
 

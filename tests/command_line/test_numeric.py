@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from skfairdp import Certificate
 from skfairdp.command_line import main
+from skfairdp.fairness.showing import showing
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +40,19 @@ def test_a_number_is_learned_and_its_distributions_are_certified(folder, capsys)
     assert "declared to be between 0 and 100" in certificate.fairness[0].assumptions[-1]
     assert "Predictions by group" in (folder / "report.html").read_text()
     assert main(["verify", "c.json", "m.pkl"]) == 0
+
+
+def test_a_plan_for_a_number_speaks_of_distributions_and_of_all_numbers_compared(folder, capsys):
+    asked = report("--numeric", "0", "100")[1:]
+    assert main(["plan", *asked]) == 0
+    plan = capsys.readouterr().out
+    assert "Distributions of predictions: if they were the same in all groups" in plan
+    assert "parity" not in plan
+    # One rate of as many people would leave more room: .9 less one margin instead of fifteen.
+    aim = float(re.search(r"Trained for distributions at most ([.\d]+) apart", plan)[1])
+    counts = pd.read_csv("pay.csv")["sex"].value_counts()
+    sizes = {name: int(size * 0.3) for name, size in counts.items()}
+    assert aim < showing(sizes, 0.9, count_epsilon=2.0).largest_gap()
 
 
 @pytest.mark.parametrize(

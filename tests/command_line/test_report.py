@@ -15,13 +15,13 @@ import pandas as pd
 import pytest
 
 from skfairdp import Certificate, GapMonitor, PrivacyLedger
-from skfairdp.assumptions import GROUPS_SEEN
 from skfairdp.command_line import filing, main, reading, reporting
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.parsing import _parser
 from skfairdp.command_line.reading import read_rows
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import _categories, people_of
+from skfairdp.foundation.assumptions import GROUPS_SEEN
 from tests.command_line.files import SCHEMA, report, table, written
 from tests.processes import in_one_worker, run_fresh
 

@@ -46,6 +46,7 @@ from tests.common.halves import (
     HalfPublicSFPATE,
     QuietFairNumbers,
     QuietFairPath,
+    QuietFairPathOfThree,
 )
 
 FAST: dict[str, Any] = {"max_epochs": 2, "progress": False}
@@ -140,6 +141,10 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
             "fair path": QuietFairPath(max_epochs=10, progress=False),
             "fair path, equalised odds": QuietFairPath(
                 notion="equalized_odds", tolerance=0.9, max_epochs=10, progress=False
+            ),
+            # Tables of several classes carry more noise.
+            "fair path, three classes": QuietFairPathOfThree(
+                tolerance=0.9, max_epochs=10, progress=False
             ),
             # A wide tolerance: equal accuracy may cost all of it on so few rows.
             "fair path, accuracy parity": QuietFairPath(

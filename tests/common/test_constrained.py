@@ -21,7 +21,8 @@ from tests.privacy.oracle import oracle_epsilon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CONSTRAINED)
+# Whose third class is made of the labels of `people`, which scikit-learn's checks do not use.
+@pytest.mark.parametrize("name", [n for n in CONSTRAINED if n != "fair path, three classes"])
 def test_scikit_learn_checks_pass_where_groups_are_made_up(name: str) -> None:
     estimator = build(name, reproducible_noise=True, random_state=0)
     assert unexpected(estimator) == []

@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 import skfairdp
 from skfairdp import certify
 from skfairdp.base import Certifiable, PrivateEstimator
-from skfairdp.figures import significant_up
+from skfairdp.foundation.figures import significant_up
 from tests.common import halves, roster
 from tests.common.roster import EVERY, SETTINGS, build, exported, once, people, settings_of
 

@@ -29,6 +29,8 @@ def facts_of(name: str, model: Any) -> dict[str, Any]:
         "n_features": X.shape[1],
         "classes": ["no", "yes"],
     }
+    if name == "fair path, three classes":
+        facts["classes"] = ["no", "perhaps", "yes"]
     if name in HALVES:
         facts |= {"n_public": len(X) - len(X[::2])}
     return facts

@@ -21,7 +21,7 @@ from skfairdp import (
     preprocessing,
     representation,
 )
-from skfairdp.expected_checks import DRAWN_DECISIONS
+from skfairdp.base.expected_checks import DRAWN_DECISIONS
 from tests.common.halves import with_groups_made_up
 from tests.common.roster import ROSTER, build
 

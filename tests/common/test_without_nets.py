@@ -25,8 +25,8 @@ from skfairdp import (
     SmoothedClassifier,
     certify,
 )
+from skfairdp.base.expected_checks import DRAWN_DECISIONS, FRESH_FITS
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.expected_checks import DRAWN_DECISIONS, FRESH_FITS
 from skfairdp.preprocessing import PublicScaler
 from tests.common.roster import CLOSED_FORM, SMOOTHED, build, every_closed_form, once, people
 from tests.common.test_nothing_private_is_kept import fitted_names, traces
@@ -58,10 +58,12 @@ FM_CHECKS = FunctionalMechanismClassifier((-20.0, 20.0), epsilon=20.0, max_row_n
 @pytest.mark.parametrize(
     "model",
     [
-        FunctionalMechanismClassifier((-20.0, 20.0)),
+        pytest.param(FunctionalMechanismClassifier((-20.0, 20.0)), marks=pytest.mark.slow),
         FM_CHECKS,
         SmoothedClassifier(FM_CHECKS, decision="threshold"),
-        SmoothedClassifier(LogisticRegression(), decision="threshold"),
+        pytest.param(
+            SmoothedClassifier(LogisticRegression(), decision="threshold"), marks=pytest.mark.slow
+        ),
         pytest.param(
             SmoothedClassifier(DPSGDClassifier(max_epochs=2), n_draws=5, decision="threshold"),
             marks=pytest.mark.slow,

@@ -319,7 +319,9 @@ GROUPED = {kind: with_groups(kind) for kind in EVERY}
 globals().update({grouped.__name__: grouped for grouped in GROUPED.values()})  # for pickle
 
 
-@every_one
+@pytest.mark.parametrize(
+    "kind", [EVERY[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in EVERY[1:])]
+)
 def test_scikit_learns_own_checks_pass(kind):
     encoder = small(GROUPED[kind], max_epochs=1)
     if "output" in encoder.get_params():

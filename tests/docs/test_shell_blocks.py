@@ -1,7 +1,9 @@
-"""Every shell block of the README, the start page and the guides runs as typed."""
+"""Every shell block of README, start page, guides and stories runs as typed."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import subprocess
@@ -10,12 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.test_pages import CLAIM
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     *(ROOT / "README.md", ROOT / "docs/start.md", ROOT / "docs/index.md", ROOT / "docs/guide.md"),
     *sorted((ROOT / "docs/guides").glob("*.md")),
 ]
+STORIES = [ROOT / "docs/stories" / f"{name}.md" for name in ("bank", "hospital", "university")]
 FENCE = re.compile(r"^```(bash|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TYPED = re.compile(r"^(python3?|pip|skfairdp|\.venv/bin/\w+) ")
 # The tests cannot run themselves; .ci/run types this line in a fresh clone.
 RUNS_THE_TESTS = ".venv/bin/python -m pytest\n"
@@ -91,7 +97,10 @@ def test_the_start_page_and_the_readme_run_from_top_to_bottom(desk: Path) -> Non
     blocks = shell_blocks(ROOT / "docs/start.md")
     blocks[5:5] = [blocks[3], blocks[4]]  # "Run step 4 again": the total grows
     totals = []
-    for block in [*blocks, *shell_blocks(ROOT / "README.md")]:
+    readme = ROOT / "README.md"
+    (python,) = (b for kind, b in BLOCK.findall(readme.read_text("utf-8")) if kind == "python")
+    blocks.append(f"python - <<'END'\n{python}END\n")  # writes the table of README's command
+    for block in [*blocks, *shell_blocks(readme)]:
         if block.endswith(RUNS_THE_TESTS):
             continue
         done = typed(block, desk)
@@ -119,3 +128,42 @@ def test_the_command_of_the_page_on_own_tables_runs_on_the_table_of_that_page(de
         assert done.returncode in {0, 1}, done.stderr
         assert "Traceback" not in done.stderr, done.stderr
         assert (desk / "report.html").is_file()
+
+
+def _shape(text: str) -> str:
+    """Text without what changes from run to run: its numbers; and without its line ends."""
+    return " ".join(re.sub(r"\d[\d.,]*", "#", text).split())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("data_home")
+@pytest.mark.parametrize("page", STORIES, ids=lambda page: page.stem)
+def test_a_story_runs_from_top_to_bottom_and_prints_what_it_says_up_to_figures(
+    page: Path, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk)
+    names: dict[str, object] = {"__name__": "__main__"}
+    said = ""
+    for kind, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if kind == "text":
+            for line in block.splitlines():
+                assert _shape(line) in _shape(said), line
+        elif kind == "bash":
+            done = typed(block, desk)
+            assert done.returncode == 0, (block, done.stdout, done.stderr)
+            assert "Traceback" not in done.stderr, done.stderr
+            said = done.stdout
+        else:
+            assert kind == "python", kind
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(block, page.name, "exec"), names)
+            said = printed.getvalue()
+            claims = CLAIM.findall(block)
+            assert not claims or said.splitlines() == claims
+    assert list(desk.glob("*.png"))
+
+
+def test_every_story_is_typed_by_the_test_above() -> None:
+    folder = ROOT / "docs/stories"
+    assert {*STORIES} == {*folder.glob("*.md")} - {folder / "index.md"}

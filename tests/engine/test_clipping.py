@@ -11,7 +11,7 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.norms import rounding_margin
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.randomness import OwnDraws
 from tests.engine.per_record import clipped_sum, row_gradients
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from skfairdp.engine.modules import MLP
-from skfairdp.engine.parameter_vector import flatten, unflatten
+from skfairdp.engine.optimizers import flatten, unflatten
 
 
 def test_vector_and_parameters_share_memory_and_keep_values():

@@ -7,7 +7,8 @@ import torch
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from skfairdp.engine.inference import link_of, probabilities
+from skfairdp.engine.inference import probabilities
+from skfairdp.engine.nets import link_of
 from skfairdp.engine.objectives import objective_for
 
 LOGITS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from skfairdp.engine.modules import MLP
-from skfairdp.engine.optimizers import flat_optimizer
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flat_optimizer, flatten
 from skfairdp.engine.row_blocks import few_threads
 
 CASES = {

@@ -12,13 +12,13 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
-from skfairdp.persons import Persons, encode_persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Segment
+from skfairdp.records.persons import Persons, encode_persons
 from tests.attacks.test_sums import BINARY, NETS, norm_above
 from tests.privacy.plans import empty_plan, unlimited
 

@@ -11,10 +11,11 @@ from torch import nn
 from skfairdp import DPSGDClassifier, PrivacyLedger
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from tests.engine.per_record import clipped_sum
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+REHEARSES_ANEW = True
 
 
 class Recurrent(nn.Module):

@@ -11,7 +11,7 @@ from torch import nn
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.sampling import Batch
 from skfairdp.privacy.noise import NoiseSource
@@ -472,8 +472,15 @@ def test_a_record_moves_one_count_by_one_and_the_scaled_sum_by_its_weight(bench)
     assert bound_met
 
 
-@pytest.mark.parametrize("norms", [(1.0, 3.0), (3.0, 1.0), (0.2, 0.2)])
-@pytest.mark.parametrize("present", [(0, 1), (0,), (1,), ()], ids=str)
+@pytest.mark.parametrize(
+    ("norms", "present"),
+    [
+        *(((1.0, 3.0), present) for present in ((0, 1), (0,), (1,), ())),
+        ((3.0, 1.0), (1,)),
+        ((0.2, 0.2), (0, 1)),
+    ],
+    ids=str,
+)
 def test_noise_follows_the_largest_norm_of_all_cells_whoever_is_there(norms, present):
     bench = Bench(n=12)
     codes = np.where(np.isin(bench.codes, present), bench.codes, -1)

@@ -21,11 +21,11 @@ from skfairdp import (
     certify,
 )
 from skfairdp.datasets import ParquetRows
-from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.engine import sampling
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.sampling import Batch
 from skfairdp.receipts.charge import Charge
+from skfairdp.records.stored_rows import StoredRows
 from tests.inprocessing.rows import two_groups
 
 X, Y, GROUPS = two_groups(900)

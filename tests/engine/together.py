@@ -19,7 +19,7 @@ from skfairdp.audit.declared import claim_about, declare_sizes, fit_with
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import PrivacyWarning

@@ -114,7 +114,7 @@ class Stream(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    "examples", [20, pytest.param(400, marks=pytest.mark.slow)], ids="{} streams".format
+    "examples", [20, pytest.param(200, marks=pytest.mark.slow)], ids="{} streams".format
 )
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
 def test_on_any_stream_the_excess_never_grows_and_counts_are_exact(examples: int) -> None:
@@ -231,6 +231,7 @@ def accepts(gate: ParityGate, rule_name: str, group: int, label: int) -> bool:
     return other.worst <= max(gate.tolerance, gate.worst)
 
 
+@pytest.mark.slow
 def test_asking_only_that_the_worst_cell_does_not_grow_can_deadlock_for_good() -> None:
     """Why the rule speaks of the total excess: documentation by simulation."""
     runs = range(30)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.figures import rounded_up
+from skfairdp.foundation.figures import rounded_up
 
 
 def claim(**changes):

@@ -53,7 +53,7 @@ cells = st.integers(2, 3).flatmap(
 
 
 @given(cells, st.sampled_from(["exact", "difference"]), st.sampled_from([0.8, 0.95]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_bound_is_the_slow_maximum_over_ordered_pairs_and_strata(table, form, level):
     successes = np.array([[cell[0] for cell in row] for row in table])
     rows = successes + np.array([[cell[1] for cell in row] for row in table])

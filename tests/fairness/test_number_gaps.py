@@ -34,7 +34,7 @@ def test_cells_keep_the_kolmogorov_smirnov_distance_of_many_values(rng, sizes, d
     assert len(cells.first) <= 128
     expected = max(stats.ks_2samp(a, b).statistic for a in groups for b in groups)
     assert expected - 0.01 <= cells.observed_gap <= expected + 1e-12
-    np.testing.assert_allclose(cells.sums.sum(axis=0), [group.sum() for group in groups])
+    np.testing.assert_allclose(cells.means, [group.mean() for group in groups])
 
 
 def test_events_hold_the_counts_at_every_threshold(rng):
@@ -85,6 +85,17 @@ def test_a_gap_of_means_is_a_share_of_the_range(rng):
         mean_gap_upper_bound(other, 20.0, 40.0)
 
 
+@pytest.mark.parametrize("bound", ["exact", "difference"])
+@pytest.mark.parametrize("far", [-1e12, 1e12])
+def test_means_far_from_zero_have_all_digits(rng, bound, far):
+    # Multiples of 2**-10, which float64 holds exactly at this distance.
+    groups = [np.rint(rng.uniform(0, 900 + 100 * c, size=800) * 1024) / 1024 for c in range(2)]
+    near, moved = cells_of(*groups), cells_of(*(far + group for group in groups))
+    assert mean_gap(moved, far, far + 1000) == mean_gap(near, 0, 1000)
+    found = mean_gap_upper_bound(moved, far, far + 1000, bound=bound)
+    assert found == mean_gap_upper_bound(near, 0, 1000, bound=bound)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -92,13 +103,14 @@ def test_a_gap_of_means_is_a_share_of_the_range(rng):
         {"counts": [[-1, 1], [1, 1]]},
         {"first": [0.3, 0.2]},
         {"last": [0.25, 0.4]},
-        {"sums": [[9.0, 0.1], [0.3, 0.3]]},
+        {"above": [[0.0, 0.0], [0.11, 0.1]]},
+        {"above": [[0.0, 0.0], [0.1, -0.01]]},
         {"counts": [[1, 1]]},
     ],
 )
 def test_cells_that_no_predictions_have_are_refused(change):
     cells = {"first": [0.1, 0.2], "last": [0.1, 0.3], "counts": [[1, 1], [1, 1]]}
-    cells["sums"] = [[0.1, 0.1], [0.25, 0.3]]
+    cells["above"] = [[0.0, 0.0], [0.05, 0.1]]
     NumberCells(**cells)
     with pytest.raises(ValueError, match=r"must|agree"):
         NumberCells(**(cells | change))

@@ -11,7 +11,7 @@ import torch
 from skfairdp import FairPathClassifier
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import outputs_by_row
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.inprocessing.fair_path.path import SIDE, ReleasedPath
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates, ScoresObjective

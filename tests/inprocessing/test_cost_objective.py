@@ -10,7 +10,7 @@ from torch import nn
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.objective import CostObjective
 

@@ -577,7 +577,10 @@ def three_groups(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, y, groups
 
 
-@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize(
+    "notion",
+    ["demographic_parity", pytest.param("equalized_odds", marks=pytest.mark.slow)],
+)
 def test_three_groups_are_evened_out(notion: str) -> None:
     X, y, groups = three_groups(20_000)
     model = FairPathClassifier(

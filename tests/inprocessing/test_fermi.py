@@ -276,6 +276,7 @@ def test_the_label_table_is_part_of_the_budget():
         model.set_params(label_counts_epsilon=1.0).fit(X, y, sensitive_features=groups)
 
 
+@pytest.mark.slow
 def test_a_larger_weight_narrows_the_gap():
     X, y, groups = two_groups(3000)
     X = np.column_stack([X, (groups == "b") + 0.1 * np.arange(3000) % 2])

@@ -177,7 +177,13 @@ def biased(n: int = 12_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.n
     return X, y, np.where(member == 1, "b", "a")
 
 
-@pytest.mark.parametrize("notion", list(NOTIONS))
+@pytest.mark.parametrize(
+    "notion",
+    [
+        pytest.param(notion, marks=() if notion == "equalized_odds" else pytest.mark.slow)
+        for notion in NOTIONS
+    ],
+)
 def test_the_gap_of_every_notion_meets_its_tolerance(notion) -> None:
     """Error of a gap: sampling .015 (6,000 test rows), noise below .01; .05 is allowed."""
     X, y, groups = biased()
@@ -190,6 +196,7 @@ def test_the_gap_of_every_notion_meets_its_tolerance(notion) -> None:
     assert np.mean(predicted == y[6000:]) > 0.6
 
 
+@pytest.mark.slow
 def test_without_a_binding_tolerance_the_gap_stays() -> None:
     X, y, groups = biased(6000)
     model = RateConstrainedClassifier(tolerance=0.9, epsilon=4.0, progress=False)
@@ -242,6 +249,7 @@ def test_extreme_settings_leave_finite_models(parameters) -> None:
     assert np.isfinite(model.multipliers_).all()
 
 
+@pytest.mark.slow
 def test_large_dual_steps_do_not_collapse_to_a_constant() -> None:
     X, y, groups = biased(6000)
     model = RateConstrainedClassifier(tolerance=0.05, dual_rate=0.1, epsilon=4.0, progress=False)

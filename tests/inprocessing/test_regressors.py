@@ -28,9 +28,9 @@ from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing import target_bounds as bounds_module
 from skfairdp.model_selection import fit_within
-from skfairdp.numbers import TargetBounds
 from skfairdp.preprocessing import PublicScaler
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.records.numbers import TargetBounds
 
 QUICK = {"max_epochs": 2, "progress": False}
 

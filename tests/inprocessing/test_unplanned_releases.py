@@ -14,7 +14,7 @@ from torch import nn
 from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.exceptions import PlanError
 from skfairdp.inprocessing.gradient import Run

@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 )
 
 from skfairdp import DPSGDClassifier
-from skfairdp.figures import epsilon_text
+from skfairdp.foundation.figures import epsilon_text
 from skfairdp.model_selection import PrivateSearchCV, search_cost
 from skfairdp.privacy.accounting.plan_cost import compose
 from tests.common.roster import FAST, people

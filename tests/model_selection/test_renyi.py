@@ -30,8 +30,17 @@ def plan(rate: float, steps: int):
     return make
 
 
-@pytest.mark.parametrize(("rate", "sigma"), [(0.01, 1.0), (0.5, 27.0), (0.1, 0.7), (0.002, 1.9)])
-@pytest.mark.parametrize("order", [1.1, 1.7, 2.0, 5.5, 32.0])
+@pytest.mark.parametrize(
+    ("rate", "sigma", "order"),
+    [
+        *((0.01, 1.0, order) for order in (1.1, 1.7, 2.0, 5.5, 32.0)),
+        (0.5, 27.0, 1.1),
+        (0.5, 27.0, 32.0),
+        (0.1, 0.7, 1.7),
+        (0.1, 0.7, 5.5),
+        (0.002, 1.9, 2.0),
+    ],
+)
 def test_curve_is_the_integral(rate: float, sigma: float, order: float) -> None:
     event = dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(sigma))
     found = curve(event, np.array([order]))[0]
@@ -46,8 +55,10 @@ def test_curve_is_the_integral(rate: float, sigma: float, order: float) -> None:
     assert found == pytest.approx(float(exact), rel=1e-6)
 
 
-@pytest.mark.parametrize(("mean", "shape"), [(10, 1), (10, 0), (1, 1), (40, 2)])
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize(
+    ("mean", "shape", "epsilon"),
+    [(10, 1, 0.3), (10, 1, 1.0), (10, 1, 5.0), (10, 0, 0.3), (1, 1, 1.0), (40, 2, 5.0)],
+)
 def test_a_budget_is_met_and_the_score_costs_no_more(mean, shape, epsilon) -> None:
     runs = NumberOfRuns(float(mean), float(shape))
     budget = search_budget(plan(0.01, 500), runs, epsilon, 1e-5)

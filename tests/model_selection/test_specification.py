@@ -139,7 +139,7 @@ def measured(gap: float, n_draws: int) -> Iterator[NoisyCells]:
         yield NoisyCells(hit + noise[0], rows - hit + noise[1], one, one)
 
 
-@pytest.mark.parametrize("draws", [20, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("draws", [20, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("gap", [0.02, 0.3])
 def test_bounds_from_noisy_counts_hold_as_often_as_stated(gap: float, draws: int) -> None:
     seen = list(measured(gap, draws))

@@ -14,7 +14,7 @@ from torch.nn.utils import parametrizations
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inspection import refuse_mixing_modules, refuse_unstable_rows
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 
 ROWS = 7
 LINE, IMAGE, VOLUME, STEPS = (6,), (4, 6, 6), (2, 4, 4, 4), (5, 6)

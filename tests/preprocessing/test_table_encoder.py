@@ -18,11 +18,11 @@ from skfairdp import DPAdditiveClassifier, DPSGDClassifier, PrivacyLedger, certi
 from skfairdp.engine.table_release import TableRelease
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.model_selection import search_cost
-from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing import PrivateTableEncoder, PublicBinner, PublicScaler
 from skfairdp.preprocessing.cells import read_cells
 from skfairdp.preprocessing.levels import OTHER, Categories, Intervals, level_names
 from skfairdp.preprocessing.table_levels import EDGES, N_CELLS, bins, divided
+from skfairdp.records.persons import looks_like_an_identifier
 from tests.common.test_scikit_learn_checks import unexpected
 
 N = 4000

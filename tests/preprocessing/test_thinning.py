@@ -22,7 +22,7 @@ from skfairdp import (
     certify,
 )
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.figures import significant_down
+from skfairdp.foundation.figures import significant_down
 from skfairdp.preprocessing import PublicScaler, thinning
 from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from tests.common import test_fairlearn as fairlearn_checks

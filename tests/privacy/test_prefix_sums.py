@@ -7,7 +7,7 @@ import pytest
 
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS

@@ -49,9 +49,10 @@ def law(sampler: RoundedGaussian) -> tuple[np.ndarray, np.ndarray]:
     """
     slots, positions = np.meshgrid(np.arange(128), np.arange(2048), indexing="ij")
     word = (slots.ravel() << 57) | (positions.ravel() << KEEP_BITS)
-    cell = sampler._cells[slots.ravel()].astype(np.int64)
+    place = sampler._places[slots.ravel()]
+    cell = place.astype(np.int64) - 8
     values, _ = sampler.propose(word.astype(np.uint64), random_words(0))
-    surely = sampler._surely[cell + 8] / 2**KEEP_BITS
+    surely = sampler._surely[place] / 2**KEEP_BITS
     kept = np.maximum(sampler.chance(values, cell), surely)
     held = cell < 8  # slots of no cell
     chances = np.bincount(values[held] + 2**14, kept[held], 2**15) / len(word)
@@ -77,7 +78,7 @@ def test_a_wrong_table_is_seen(small, broken):
     if broken == "surely":
         small._surely[8:12] += 2000
     elif broken == "mirrored":
-        small._cells = np.where(small._cells < 0, -small._cells, small._cells)
+        small._places = np.where(small._places < 8, 15 - small._places, small._places)
     else:
         small._chances = small._chances[::-1].copy()
     assert worst_ratio(small) > 1e-3
@@ -85,7 +86,7 @@ def test_a_wrong_table_is_seen(small, broken):
 
 def test_chances_are_those_of_the_integral_and_never_above_one():
     sampler = rounded_gaussian()
-    assert 2 * sum(sampler.weights) <= len(sampler._cells)
+    assert 2 * sum(sampler.weights) <= len(sampler._places)
     for cell in (0, 1, 7, 32, 150, 400, N_CELLS - 1):
         start, end = cell << SHIFT, (cell + 1) << SHIFT
         for number, owner in ((start, cell), (end - 1, cell), (~start, ~cell), (-end, ~cell)):

@@ -209,12 +209,9 @@ MIXTURES: list[tuple[dp_event.DpEvent, Laws]] = [
 ]
 
 
-def exact_epsilon(laws: Laws, delta: float) -> float:
-    low, high = 0.0, 15.0
-    while high - low > 1e-7:
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if exact_delta(laws, middle) > delta else (low, middle)
-    return low
+def below(figure: float, laws: Laws, delta: float) -> bool:
+    """Whether an epsilon is below the exact one at `delta`: it leaves more than that."""
+    return exact_delta(laws, figure) > delta
 
 
 # dp_accounting takes half a minute for one figure of these.
@@ -230,12 +227,13 @@ def shortfalls(asked, listed=QUICK_CASES, deltas=(1e-6, 0.05)) -> list[str]:
     for event, relation, laws in listed:
         for delta in deltas:
             # What lies beyond the grid, or is lost to rounding, is far below this.
-            exact = exact_epsilon(laws, delta * (1 + 1e-6) + 1e-12)
-            if asked(event, delta, relation) < exact - 1e-7:
+            figure = asked(event, delta, relation) + 1e-7
+            if below(figure, laws, delta * (1 + 1e-6) + 1e-12):
                 found.append(f"{event} {relation} {delta}")
     return found
 
 
+@pytest.mark.slow
 def test_no_figure_is_below_an_enumeration_of_outputs():
     assert shortfalls(epsilon) == []
 
@@ -264,11 +262,11 @@ def test_the_enumeration_catches_the_accountant_that_does_not_know_the_relation(
 def test_exact_entries_are_attained_and_bounds_are_near():
     for event, relation, laws in QUICK_CASES[: -len(MIXTURES)]:
         entry = table.entry_of(event, accounted(relation))
-        exact, found = exact_epsilon(laws, 1e-4), epsilon(event, 1e-4, relation)
+        found = epsilon(event, 1e-4, relation)
         if entry.by_losses is Answer.EXACT:
-            assert found <= exact * 1.002 + 2e-4, event
+            assert found < 2e-4 or below((found - 2e-4) / 1.002, laws, 1e-4), event
         elif entry.by_losses is Answer.UPPER_BOUND:
-            assert found <= exact * 1.3 + 0.1, event
+            assert found < 0.1 or below((found - 0.1) / 1.3, laws, 1e-4), event
 
 
 def test_every_entry_that_answers_is_enumerated():

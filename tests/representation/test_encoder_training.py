@@ -8,12 +8,12 @@ import torch
 from sklearn.datasets import make_blobs
 
 from skfairdp import PrivateFairEncoder
-from skfairdp.assumptions import ALONE
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.nets import PreparedNet
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import Rows
 from skfairdp.engine.training import Progress
+from skfairdp.foundation.assumptions import ALONE
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan

@@ -232,7 +232,7 @@ def test_laplace_noise_in_training_has_the_scale_of_the_release() -> None:
 @pytest.mark.parametrize("kind", CHANNELS)
 def test_records_can_be_taken_one_by_one_by_the_engine(kind: str) -> None:
     from skfairdp.engine.clipping.clippers import make_clipper
-    from skfairdp.engine.parameter_vector import flatten
+    from skfairdp.engine.optimizers import flatten
 
     loss, rows = loss_of(kind, n_samples=2).eval(), rows_of()
     flat = flatten(loss)

@@ -169,7 +169,7 @@ def test_certificates_of_several_notions_hold_together(spread, count_epsilon):
     model.fit(np.zeros((2, 1)), [0, 1], sensitive_features=names)
     rng = np.random.default_rng(1)
     source = None if count_epsilon is None else NoiseSource(1)
-    failures, n_holdouts = 0, 150
+    failures, n_holdouts = 0, 100
     for _ in range(n_holdouts):
         group, label = rng.integers(3, size=900), rng.integers(2, size=900)
         feature = rng.normal(shifts[group] + label)[:, np.newaxis]

@@ -13,7 +13,7 @@ from torch import nn
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from tests.engine.per_record import clipped_sum
 
 pytestmark = pytest.mark.slow

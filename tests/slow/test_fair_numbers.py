@@ -12,7 +12,7 @@ import torch
 from skfairdp import FairPathRegressor
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import NumberObjective
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.inprocessing.fair_numbers import tables
 from skfairdp.privacy import epsilon

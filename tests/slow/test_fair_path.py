@@ -19,7 +19,7 @@ from skfairdp import FairPathClassifier
 from skfairdp.audit import Canaries, audit_one_run, orthogonal_canaries
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import outputs_by_row
-from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.inprocessing.fair_path.envelope import Envelopes
 from skfairdp.inprocessing.fair_path.path import SIDE, around

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from skfairdp.documentation import completed_by
 from skfairdp.engine.training import Progress
+from skfairdp.foundation.documentation import completed_by
 
 
 @dataclass(eq=False, repr=False)

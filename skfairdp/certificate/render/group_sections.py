@@ -24,7 +24,7 @@ from skfairdp.fairness.bounds.stored_numbers import cells_of
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import KINDS
 from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED, SCOPES
-from skfairdp.figures import rounded_down, rounded_up
+from skfairdp.foundation.figures import rounded_down, rounded_up
 
 _INTERVALS = (
     "Each interval alone has 95 % confidence; they do not hold together. The bound on the largest "
@@ -122,12 +122,12 @@ def _predictions(claim: FairnessGuarantee) -> Section:
     """Predicted numbers by group, where a claim stores them in cells."""
     cells, labels = cells_of(claim), [group_text(group) for group in claim.groups]
     middles, rows = 0.5 * (cells.first + cells.last), []
-    for label, counts, total in zip(labels, cells.counts.T, cells.sums.sum(axis=0), strict=True):
+    for label, counts, mean in zip(labels, cells.counts.T, cells.means, strict=True):
         n = int(counts.sum())
         at = np.searchsorted(counts.cumsum(), np.array([0.1, 0.5, 0.9]) * n).clip(
             max=len(counts) - 1
         )
-        figures = [total / n, *middles[at]] if n else [None] * 4
+        figures = [mean, *middles[at]] if n else [None] * 4
         rows.append((label, *map(number_text, figures), str(n)))
     title = "Predictions by group"
     headings = ("Group", "Mean", "10 % below", "Half below", "90 % below", "Rows")

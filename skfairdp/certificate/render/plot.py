@@ -14,7 +14,7 @@ from skfairdp.certificate.group_rates import GroupRate
 from skfairdp.certificate.render.elements import Picture
 from skfairdp.fairness.bounds.number_gaps import NumberCells
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.figures import as_given, percent_text
+from skfairdp.foundation.figures import as_given, percent_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

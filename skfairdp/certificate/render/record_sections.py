@@ -11,7 +11,7 @@ from skfairdp.certificate.render.elements import Element, Picture, Section, Tabl
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import DEPLOYED
-from skfairdp.figures import rounded_down, rounded_up
+from skfairdp.foundation.figures import rounded_down, rounded_up
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
 

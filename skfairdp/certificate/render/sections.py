@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
@@ -25,7 +26,7 @@ from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.number_notions import NUMBER_NOTIONS
 from skfairdp.fairness.scopes import DEPLOYED
-from skfairdp.figures import (
+from skfairdp.foundation.figures import (
     as_given,
     epsilon_text,
     factor_text,
@@ -64,12 +65,13 @@ def certificate_sections(
     monitor: Watch | None = None,
     template: str = PLAIN,
     path: Frontier | None = None,
+    told: Mapping[str, Any] | None = None,
     *,
     whole: bool = False,
 ) -> tuple[Section, ...]:
     """Collect the sections of a certificate, summary first; arguments of `Certificate.to_html`.
 
-    `whole`: for a page or card, with what takes a second to compute.
+    `told`: its `about`. `whole`: for a page or card, with what takes a second to compute.
     """
     facts = claims.facts
     if ledger is not None:
@@ -102,7 +104,8 @@ def certificate_sections(
         check_watch(monitor, claims.fairness)
         found.append(of_monitor(monitor))
     kept = [section for section in found if section.elements or section.parts]
-    return arranged(kept, template, facts, () if template == PLAIN else answers(claims))
+    known = () if template == PLAIN else answers(claims, {} if told is None else told)
+    return arranged(kept, template, facts, known)
 
 
 def _bias_scenarios(claims: Claims, tolerance: float | None) -> Section:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
 from torch.nn.functional import pad
 
-from skfairdp.assumptions import ALONE
 from skfairdp.engine.exact_products import AS_TORCH, EXACT, Products
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill
+from skfairdp.foundation.assumptions import ALONE
 
 
 class Block(NamedTuple):
@@ -30,7 +30,8 @@ class Clipper:
 
     A subclass computes what a block of rows adds. `_of_block`: vectors whose products are the
     gradients of the records, upper bounds of their squared norms, and the module's outputs.
-    `_block_sums`: from vectors, squared norms, clip norms, weights (S, B) and the block.
+    `_block_sums`: from vectors, squared norms, clip norms, weights (S, B) and the block. Both may
+    be overwritten by the next block.
     """
 
     path: str  # ``"fused"`` or ``"functional"``; both give the same sums
@@ -62,30 +63,30 @@ class Clipper:
     ) -> torch.Tensor:
         """Return ``sum_i weights[s, i] * clip(gradient of record i)``.
 
-        `X` (B, ...): rows, in the dtype and on the device of the parameters. `targets`: each of
-        shape (B, ...); passed to the objective. `max_norm` (B,): l2 bound of one record's
-        gradient over all trainable parameters, > 0; one for all records or one for each.
-        `weights` (B,): weight of each record in each of S sums. `outputs`: gets the module's
-        outputs appended, in the order of the rows (in several pieces for a large batch). They
-        cost nothing: the same forward pass. `rows`: rows of the blocks that go through the module
-        (fewer where a row is large): a public number, see :mod:`skfairdp.engine.row_blocks`.
-        `persons`: whose rows they are: a record is then a person, whose gradient is the mean of its
-        rows'; `max_norm` and `weights` are of persons, `outputs` still of rows.
+        `X` (B, ...): rows, in the dtype and on the device of the parameters; zeros may follow, up
+        to a whole block. `targets`: each of shape (B, ...); passed to the objective. `max_norm`
+        (B,): l2 bound of one record's gradient over all trainable parameters, > 0; one for all
+        records or one for each. `weights` (B,): weight of each record in each of S sums.
+        `outputs`: gets the module's outputs appended, in the order of the rows (in several pieces
+        for a large batch). They cost nothing: the same forward pass. `rows`: rows of the blocks
+        that go through the module (fewer where a row is large): a public number, see
+        :mod:`skfairdp.engine.row_blocks`. `persons`: whose rows they are: a record is then a
+        person, whose gradient is the mean of its rows'; `max_norm` and `weights` are of persons,
+        `outputs` still of rows.
         Result (p,): in the order of the flat parameter vector. The next call may overwrite it. A
         record whose gradient is not finite contributes exactly 0; an empty batch gives zeros.
         """
         single = weights.dim() == 1
         weights = weights.unsqueeze(0) if single else weights
         total = PairwiseSum(self._in_turn(rows, persons))
-        for block in self._blocks(X, targets, rows, persons):
+        for block in self._blocks(X, targets, rows, persons, weights.shape[1]):
             vectors, squares, output = self._of_block(block)
             if outputs is not None:
                 outputs.append(output[: block.n])
-            limit = max_norm[block.units] if isinstance(max_norm, torch.Tensor) else max_norm
-            of_block = weights if block.alone else weights[:, block.units]
-            if missing := len(squares) - of_block.shape[1]:  # made-up records weigh nothing
-                of_block = pad(of_block, (0, missing))
-                limit = pad(limit, (0, missing), value=1.0) if torch.is_tensor(limit) else limit
+            of_block, limit = weights if block.alone else weights[:, block.units], max_norm
+            if isinstance(limit, torch.Tensor):
+                limit = limit[block.units]
+                limit = pad(limit, (0, len(squares) - len(limit)), value=1.0)
             total.add(self._block_sums(vectors, squares, limit, of_block, block))
         sums = total.total()
         if sums is None:
@@ -107,7 +108,7 @@ class Clipper:
         upper bounds, tight up to rounding; NaN or infinite for a gradient that is not finite.
         """
         found = [X.new_zeros(0, dtype=torch.float64)]
-        for block in self._blocks(X, targets, rows, persons):
+        for block in self._blocks(X, targets, rows, persons, len(X)):
             vectors, squares, output = self._of_block(block)
             if watch is not None:
                 watch([vector[: block.n] for vector in vectors], output[: block.n])
@@ -146,20 +147,22 @@ class Clipper:
         targets: tuple[torch.Tensor, ...],
         rows: int,
         persons: PersonRows | None,
+        n_records: int,
     ) -> Iterator[Block]:
         """Cut rows into blocks of `rows` rows, or of whole persons."""
-        size = self._rows_of_block(rows)
-        cuts: Iterable[tuple[slice, slice, PersonRows | None]]
-        cuts, filled = ((part, part, None) for part in blocks(len(X), size)), lambda _: size
-        if persons is not None:
-            largest, filled = self._person_blocks(persons.most, size)
-            cuts = persons.blocks(largest)
-        for part, units, own in cuts:
+        size, tables = self._rows_of_block(rows), (X, *targets)
+        if persons is None:
+            for part in blocks(n_records, size):
+                n = part.stop - part.start
+                # What follows the records are zeros, and fills the last block up.
+                whole, *others = [fill(t[part.start : part.start + size], size) for t in tables]
+                yield Block(whole, tuple(others), n, part, None, n == n_records)
+            return
+        largest, filled = self._person_blocks(persons.most, size)
+        for part, units, own in persons.blocks(largest):
             n = part.stop - part.start
-            alone = n == len(X)
-            tables = [X, *targets] if alone else [table[part] for table in (X, *targets)]
-            whole, *others = [fill(table, filled(n)) for table in tables]
-            yield Block(whole, tuple(others), n, units, own, alone)
+            whole, *others = [fill(table[part], filled(n)) for table in tables]
+            yield Block(whole, tuple(others), n, units, own, len(own) == n_records)
 
     def _in_turn(self, rows: int, persons: PersonRows | None) -> int:
         """Blocks that are added one after the other before pairs are: of `rows` rows in all."""

@@ -14,7 +14,7 @@ from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.clipping.layered import LayeredClipper, record_layers
 from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.inspection import refuse_mixing_modules
-from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.optimizers import FlatParameters
 
 
 class _FastClipper(Clipper):

@@ -20,7 +20,7 @@ from torch.func import functional_call, grad, vmap
 from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
 from skfairdp.engine.objectives import check_losses
-from skfairdp.engine.parameter_vector import FlatParameters, copy_module
+from skfairdp.engine.optimizers import FlatParameters, copy_module
 from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import blocks, fill, rows_for, rows_within
 
@@ -110,7 +110,9 @@ class FunctionalClipper(Clipper):
         if not all_finite:
             blank = (factors == 0).unsqueeze(1)
             flat = [gradient.masked_fill(blank, 0.0) for gradient in flat]
-        coefficients = weights * factors
+        # Means of persons, which fill up whole blocks; those made up weigh nothing.
+        coefficients = weights * factors[: weights.shape[1]]
+        flat = [gradient[: weights.shape[1]] for gradient in flat]
         sums = coefficients.new_empty(len(weights), self._size)
         # A few columns at a time: their float64 copies stay in the cache.
         columns = max(1, _CACHED_ELEMENTS // len(factors))

@@ -3,7 +3,7 @@
 For a linear layer with input ``a_i`` and upstream gradient ``d_i`` the gradient of
 record ``i`` is the outer product ``d_i a_i^T`` (and ``d_i`` for the bias). Its
 squared norm is ``(|a_i|^2 + 1) |d_i|^2``, and the sum of clipped gradients is the
-single matrix product ``(c * d)^T a``, where ``c`` holds each record's clip factor
+single matrix product ``(c * d)^T [a, 1]``, where ``c`` holds each record's clip factor
 times its weight. Rows go through the layers in blocks of a fixed size, in the arithmetic of the
 module, and are summed in float64.
 """
@@ -18,11 +18,14 @@ from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
 from skfairdp.engine.objectives import Objective, check_losses
-from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.optimizers import FlatParameters
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, person_block, rows_for, rows_within
 
 _BLOCK_ELEMENTS = 1 << 23
+# Numbers that kernels of float64 products take at once, with AVX-512; half as many with AVX2. A
+# product of 89 columns takes longer than one of 96.
+_AT_ONCE = 24
 
 
 class FusedClipper(Clipper):
@@ -46,21 +49,29 @@ class FusedClipper(Clipper):
         self._slots = self._slots[first:]  # of the trained layers
         self._objective, self._dtype, self._first = objective, flat.vector.dtype, first
         widths = [layer.in_features + layer.out_features for layer in stack.linears]
-        self.margin = rounding_margin(torch.float64, max(widths) + len(widths))
-        self.product_terms = max(widths) + len(widths) + 32
-        tiny = torch.finfo(torch.float64).tiny
-        self._without_weight = [i for i, (weight, _) in enumerate(self._slots) if weight is None]
-        constants = [
-            [layer.in_features * tiny + (bias is not None), layer.out_features * tiny]
-            for layer, (_, bias) in zip(stack.linears[first:], self._slots, strict=True)
+        self._width = sum(widths)
+        self.margin = rounding_margin(torch.float64, max(widths) + len(widths) + 1)
+        self.product_terms = max(widths) + len(widths) + 33
+        trained = stack.linears[first:]
+        # Of each trained layer: how many of its inputs have a weight that is trained.
+        self._used = [
+            0 if weight is None else layer.in_features
+            for layer, (weight, _) in zip(trained, self._slots, strict=True)
         ]
+        tiny = torch.finfo(torch.float64).tiny
+        sides = [layer.in_features for layer in trained], [layer.out_features for layer in trained]
         # Added to the sums of squares: inputs of all trained layers, then deltas; (2L, 1).
         self._offsets = torch.tensor(
-            [offset for column in zip(*constants, strict=True) for offset in column],
+            [width * tiny for side in sides for width in side],
             dtype=torch.float64,
             device=self._device,
         ).unsqueeze(1)
-        self._width = sum(widths)
+        self._products = [
+            self._zeros(layer.out_features, -(-(used + 1) // _AT_ONCE) * _AT_ONCE)
+            for layer, used in zip(trained, self._used, strict=True)
+        ]
+        # Inputs in float64, then 1 where a bias is trained, then zeros; room for the largest block.
+        self._inputs = [self._zeros(0, product.shape[1]) for product in self._products]
         self._reserve(1)
 
     def accepts(self, X: torch.Tensor) -> bool:
@@ -79,6 +90,7 @@ class FusedClipper(Clipper):
 
     def _of_block(self, block: Block) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
         """Return inputs and then upstream gradients of the layers, squared norms and outputs."""
+        self._make_room(len(block.X))
         with torch.inference_mode():
             inputs, saved, output = self._forward(block.X)
             deltas = self._backward(self._output_gradient(output, block.targets), saved)
@@ -87,8 +99,7 @@ class FusedClipper(Clipper):
             vectors = [*inputs, *deltas]
             squares = self._squared_norms(vectors)
             if block.persons is not None:
-                trained = ((w is not None, b is not None) for w, b in self._slots)
-                sides = [(a, d, *own) for a, d, own in zip(inputs, deltas, trained, strict=True)]
+                sides = list(zip(inputs, deltas, strict=True))
                 squares = block.persons.squares(squares, sides, self.product_terms)
             return vectors, squares, output
 
@@ -102,10 +113,10 @@ class FusedClipper(Clipper):
     ) -> torch.Tensor:
         if len(self._sums) != len(weights):
             self._reserve(len(weights))
-        persons = block.persons
+        persons, n = block.persons, block.n
         with torch.inference_mode():
             factors, all_finite = clip_factors(squares, max_norm, self.margin)
-            coefficients = weights * factors
+            coefficients = weights * factors[: weights.shape[1]]
             if persons is not None:
                 coefficients = persons.shares(coefficients, len(block.X))
                 factors = factors if all_finite else persons.shares(factors, len(block.X))
@@ -113,13 +124,15 @@ class FusedClipper(Clipper):
                 blank = (factors == 0).unsqueeze(1)
                 vectors = [vector.masked_fill(blank, 0.0) for vector in vectors]
             # Made-up rows weigh nothing, and in which order others are added is of no account.
-            vectors, coefficients = [v[: block.n] for v in vectors], coefficients[:, : block.n]
+            vectors, columns = [v[:n] for v in vectors], coefficients[:, :n].unsqueeze(2)
             inputs, deltas = vectors[: len(self._slots)], vectors[len(self._slots) :]
-            for row, views in zip(coefficients, self._views, strict=True):
-                # Micro-batches share no record.
-                pick = _picker(row.nonzero().squeeze(1) if len(coefficients) > 1 else None)
-                of_row = [pick(a) for a in inputs], [pick(d) for d in deltas]
-                self._weighted_sum(*of_row, pick(row), views)
+            if len(columns) == 1:
+                self._weighted_sum(inputs, [d.mul_(columns[0]) for d in deltas], self._sums[0])
+            else:
+                for column, total in zip(columns, self._sums, strict=True):
+                    pick = _picker(column)  # micro-batches share no record
+                    scaled = [pick(d) * pick(column) for d in deltas]
+                    self._weighted_sum([pick(a) for a in inputs], scaled, total)
         return self._sums if block.alone else self._sums.clone()
 
     def _forward(
@@ -135,7 +148,10 @@ class FusedClipper(Clipper):
         inputs, saved = [], []
         for index, layer in enumerate(stack.linears):
             if index >= self._first:
-                inputs.append(value.double())
+                place = index - self._first
+                inputs.append(self._inputs[place][: len(X)])
+                if used := self._used[place]:
+                    inputs[-1][:, :used].copy_(value)
             value = self.products.linear(value, layer.weight, layer.bias)
             kept = []
             for position, activation in enumerate(stack.between[index]):
@@ -180,42 +196,41 @@ class FusedClipper(Clipper):
         norms = vectors[0].new_empty(len(vectors), len(vectors[0]))
         for vector, norm in zip(vectors, norms.unbind(0), strict=True):
             torch.linalg.vector_norm(vector, dim=1, out=norm)
-        for index in self._without_weight:
-            norms[index] = 0.0
         # Both at once: squares, and the offsets that make upper bounds of them.
         input_squares, delta_squares = torch.addcmul(self._offsets, norms, norms).chunk(2)
         return input_squares.mul_(delta_squares).sum(0)
 
     def _weighted_sum(
-        self,
-        inputs: list[torch.Tensor],
-        deltas: list[torch.Tensor],
-        coefficients: torch.Tensor,
-        views: list[tuple[torch.Tensor | None, ...]],
+        self, inputs: list[torch.Tensor], scaled: list[torch.Tensor], total: torch.Tensor
     ) -> None:
-        column = coefficients.unsqueeze(1)
-        for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
-            if bias is not None:
-                torch.mv(delta.t(), coefficients, out=bias)
+        """Add up the gradients of records, given times their coefficients, into a vector (p,)."""
+        of_layers = zip(inputs, scaled, self._products, self._slots, self._used, strict=True)
+        for value, delta, product, (weight, bias), used in of_layers:
+            torch.mm(delta.t(), value, out=product)
             if weight is not None:
-                torch.mm((delta * column).t(), value, out=weight)
+                total[weight.slice].view(weight.shape).copy_(product[:, :used])
+            if bias is not None:
+                total[bias.slice].copy_(product[:, used])
 
     def _reserve(self, n_sums: int) -> None:
-        """Keep one buffer of `n_sums` rows, and its views in the parameters' shapes."""
-        self._sums = torch.zeros(n_sums, self._size, dtype=torch.float64, device=self._device)
-        self._views = [
-            [
-                tuple(None if slot is None else row[slot.slice].view(slot.shape) for slot in slots)
-                for slots in self._slots
-            ]
-            for row in self._sums
-        ]
+        """Keep one buffer of `n_sums` rows."""
+        self._sums = self._zeros(n_sums, self._size)
+
+    def _make_room(self, rows: int) -> None:
+        """Keep buffers for the inputs of a block."""
+        if len(self._inputs[0]) >= rows:
+            return
+        self._inputs = [self._zeros(rows, buffer.shape[1]) for buffer in self._inputs]
+        for buffer, used, (_, bias) in zip(self._inputs, self._used, self._slots, strict=True):
+            buffer[:, used] = float(bias is not None)
+
+    def _zeros(self, *shape: int) -> torch.Tensor:
+        return torch.zeros(*shape, dtype=torch.float64, device=self._device)
 
 
-def _picker(member: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Take rows, all or some: a view where they stand together, as public and secret ones do."""
-    if member is None:
-        return lambda tensor: tensor
+def _picker(column: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Take the rows that a column (n, 1) is not zero for: a view where they stand together."""
+    member = column[:, 0].nonzero().squeeze(1)
     n = len(member)
     start, stop = (int(member[0]), int(member[-1]) + 1) if n else (0, 0)
     if stop - start == n:

@@ -22,7 +22,7 @@ from skfairdp.engine.clipping.linear_stacks import activation_for, leaves_of
 from skfairdp.engine.exact_products import Products
 from skfairdp.engine.modules import SmallCNN
 from skfairdp.engine.objectives import check_losses
-from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.optimizers import FlatParameters
 
 _POOLS = (nn.AvgPool2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
 # Patches of a few records at a time stay in the cache between copy and product.

@@ -7,14 +7,14 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp import assumptions
 from skfairdp.fairness.bounds.stored import ANSWERED_OF_ASKED
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.kinds import COUNTED, KINDS
 from skfairdp.fairness.scopes import ANSWERED
-from skfairdp.figures import as_given, rounded_up
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.figures import as_given, rounded_up
 
 
 def answered_guarantee(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from skfairdp import assumptions
-from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.head_noise import GroupUpdate, Prediction, theorem2_bound
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.kinds import KINDS, LAST_STEP
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.scopes import TRAINING
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.documentation import completed_by
 
 # Notions whose events do not depend on the true label; accuracy parity's do.
 THEOREM2_NOTIONS = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)

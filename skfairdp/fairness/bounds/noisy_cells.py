@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import signal, special, stats
 
 from skfairdp.fairness.bounds.binomial_cells import Floats, Ints, binomial_means
-from skfairdp.parameters import COUNT, Number, check_values
+from skfairdp.foundation.parameters import COUNT, Number, check_values
 
 OUTSIDE_SHARE = 0.02  # of the error, for rates that one cell excludes by itself
 _NODES, _BLOCK = 512, 16  # rates that are looked at, and how many are first looked at together

@@ -36,8 +36,9 @@ class NumberCells:
         Smallest and largest prediction in each cell, of all groups together.
     counts : ndarray of int64, shape (n_cells, n_groups)
         Predictions of each group.
-    sums : ndarray of float64, shape (n_cells, n_groups)
-        Sums of these predictions.
+    above : ndarray of float64, shape (n_cells, n_groups)
+        Sums of how far these predictions are above the smallest one of their cell. They have all
+        digits however far the predictions are from 0.
 
     Raises
     ------
@@ -55,10 +56,10 @@ class NumberCells:
     first: Floats
     last: Floats
     counts: Ints
-    sums: Floats
+    above: Floats
 
     def __post_init__(self) -> None:
-        for name, kind in (("first", float), ("last", float), ("counts", int), ("sums", float)):
+        for name, kind in (("first", float), ("last", float), ("counts", int), ("above", float)):
             found = np.asarray(getattr(self, name), dtype=np.float64)
             if kind is int and np.any(found != np.rint(found)):
                 raise ValueError("'counts' of predictions must be whole numbers")
@@ -66,14 +67,13 @@ class NumberCells:
         n, counts = len(self.first), self.counts
         if counts.ndim != 2 or len(counts) != n or not counts.shape[1]:
             raise ValueError("'counts' must have a row for every cell and a column for every group")
-        if self.last.shape != (n,) or self.sums.shape != counts.shape or np.any(counts < 0):
-            raise ValueError("'last', 'sums' and 'counts' must agree with 'first'")
-        least, most = self.first[:, None] * counts, self.last[:, None] * counts
-        margin = 1e-9 * (np.abs(least) + np.abs(most))
+        if self.last.shape != (n,) or self.above.shape != counts.shape or np.any(counts < 0):
+            raise ValueError("'last', 'above' and 'counts' must agree with 'first'")
         if np.any(self.first > self.last) or np.any(self.first[1:] <= self.last[:-1]):
             raise ValueError("cells of predictions must be in order and apart")
-        if np.any(self.sums < least - margin) or np.any(self.sums > most + margin):
-            raise ValueError("sums of predictions must lie in their cells")
+        most = (self.last - self.first)[:, None] * counts
+        if np.any(self.above < 0.0) or np.any(self.above > most * (1.0 + 1e-9)):
+            raise ValueError("predictions must lie in their cells, on average")
 
     @classmethod
     def of(cls, predictions: ArrayLike, codes: ArrayLike, n_groups: int) -> NumberCells:
@@ -85,9 +85,9 @@ class NumberCells:
         np.add.at(counts, (places, groups), 1)
         starts = _starts(counts)
         lengths = np.diff([*starts, len(values)])
-        sums = np.add.reduceat(values[:, None] * counts, starts)
-        last = values[starts + lengths - 1]
-        return cls(values[starts], last, np.add.reduceat(counts, starts), sums)
+        first, last = values[starts], values[starts + lengths - 1]
+        above = (values - np.repeat(first, lengths))[:, None] * counts
+        return cls(first, last, np.add.reduceat(counts, starts), np.add.reduceat(above, starts))
 
     @property
     def sizes(self) -> Ints:
@@ -105,6 +105,19 @@ class NumberCells:
         if some.shape[1] < 2:
             return None
         return float(np.ptp(some.cumsum(axis=0) / some.sum(axis=0), axis=1).max(initial=0.0))
+
+    def sums_above(self, low: float) -> Floats:
+        """Sums of how far predictions are above a number, (n_cells, n_groups)."""
+        found: Floats = (self.first - low)[:, None] * self.counts + self.above
+        return found
+
+    @property
+    def means(self) -> Floats:
+        """Mean prediction of each group; NaN for a group without rows."""
+        sizes = self.sizes
+        least = self.first[0] if len(self.first) else 0.0
+        total = self.sums_above(least).sum(axis=0)
+        return np.where(sizes > 0, least + total / np.maximum(sizes, 1), np.nan)
 
     def events(self, group: int, other: int) -> Ints:
         """Predictions up to a threshold: at most of a group, and at least of another, (n, 2).
@@ -188,7 +201,7 @@ def distribution_gap_upper_bound(
 def mean_gap(cells: NumberCells, low: float, high: float) -> float | None:
     """Largest observed difference of means, as a share of the range; None as `observed_gap`."""
     sizes = cells.sizes
-    means = cells.sums.sum(axis=0)[sizes > 0] / sizes[sizes > 0]
+    means = cells.sums_above(low).sum(axis=0)[sizes > 0] / sizes[sizes > 0]
     return None if len(means) < 2 else min(float(np.ptp(means)) / (high - low), 1.0)
 
 
@@ -224,36 +237,36 @@ def mean_gap_upper_bound(
         return 1.0
     if not (low <= cells.first[0] and cells.last[-1] <= high):
         raise ValueError("predictions lie outside their bounds")
-    scaled = [(part - low) / (high - low) for part in (cells.first, cells.last)]
-    sums = (cells.sums - low * cells.counts) / (high - low)
+    lows, highs = ((part - low) / (high - low) for part in (cells.first, cells.last))
+    above = cells.above / (high - low)
     if bound != "exact":
-        totals = np.clip(sums.sum(axis=0), 0.0, sizes)
+        totals = np.clip((lows[:, None] * cells.counts + above).sum(axis=0), 0.0, sizes)
         return float(score_gap_upper_bound(totals, sizes, confidence_level=confidence_level))
-    error, turned = (1.0 - confidence_level) / 2.0, [1.0 - part for part in scaled[::-1]]
-    columns = list(zip(cells.counts.T, sums.T, strict=True))
-    (first, last), (low_first, low_last) = scaled, turned
-    upper = np.array([_mean_limit(first, last, n, total, error) for n, total in columns])
-    lower = 1.0 - np.array(
-        [_mean_limit(low_first, low_last, n, n - total, error) for n, total in columns]
-    )
-    apart = upper[:, None] - lower
+    error = (1.0 - confidence_level) / 2.0
+    below = (highs - lows)[:, None] * cells.counts - above
+    upper, lower = [], []
+    for n, over, under in zip(cells.counts.T, above.T, below.T, strict=True):
+        upper.append(_mean_limit(lows, highs, n, over, error))
+        # The same of 1 less each prediction.
+        lower.append(1.0 - _mean_limit(1.0 - highs, 1.0 - lows, n, under, error))
+    apart = np.array(upper)[:, None] - np.array(lower)
     np.fill_diagonal(apart, 0.0)
     return float(min(apart.max(), 1.0))
 
 
-def _mean_limit(lows: Floats, highs: Floats, counts: Ints, sums: Floats, error: float) -> float:
-    """Upper limit of a mean of numbers in [0, 1], from counts and sums in cells.
+def _mean_limit(lows: Floats, highs: Floats, counts: Ints, above: Floats, error: float) -> float:
+    """Upper limit of a mean of numbers in [0, 1], from counts and sums above the start of cells.
 
     A mean m is excluded where bets on smaller numbers multiplied a stake by 1 / error: the expected
     factor of each number, 1 + b (m - x), is 1, and b was fixed by the number of rows.
     The factor rises with m, so that all larger means are excluded too.
     """
     used = counts > 0
-    lows, highs, counts, sums = lows[used], highs[used], counts[used], sums[used]
+    lows, highs, counts, above = lows[used], highs[used], counts[used], above[used]
     n = int(counts.sum())
     bets = np.sqrt(2.0 * math.log(1.0 / error) / n) / _DEVIATIONS
     width = np.maximum(highs - lows, np.finfo(float).tiny)
-    share = np.clip((sums / counts - lows) / width, 0.0, 1.0)
+    share = np.clip(above / counts / width, 0.0, 1.0)
     needed = math.log(len(bets) / error)
 
     def excluded(mean: float) -> bool:
@@ -263,7 +276,7 @@ def _mean_limit(lows: Floats, highs: Floats, counts: Ints, sums: Floats, error: 
         gains = (counts * ((1.0 - share) * ends[0] + share * ends[1])).sum(axis=1)
         return bool(np.logaddexp.reduce(gains) >= needed)
 
-    least, most = float(sums.sum()) / n, 1.0
+    least, most = float((lows * counts + above).sum()) / n, 1.0
     for _ in range(48):
         middle = 0.5 * (least + most)
         least, most = (least, middle) if excluded(middle) else (middle, most)

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erf
 
-from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
 from skfairdp.fairness.bounds.binomial_pairs import CellPair
-from skfairdp.parameters import PROBABILITY, Choice, check_values
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import PROBABILITY, Choice, check_values
 
 _Table = tuple[tuple[int, ...], ...]
 _DRAWS = 0.1  # share of the error that is set aside for the draws of a smoothed model's noise

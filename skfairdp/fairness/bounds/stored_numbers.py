@@ -14,7 +14,7 @@ from skfairdp.fairness.bounds.number_gaps import (
 if TYPE_CHECKING:
     from skfairdp.fairness.guarantee import FairnessGuarantee
 
-CELLS = ("first", "last", "counts", "sums")  # Inputs, as of `NumberCells`
+CELLS = ("first", "last", "counts", "above")  # Inputs, as of `NumberCells`
 # What `bound` of a certificate means for distributions, and for means.
 TESTS = {"exact": "exact test", "difference": "Hoeffding's inequality"}
 TESTS_OF_MEANS = TESTS | {"exact": "betting"}

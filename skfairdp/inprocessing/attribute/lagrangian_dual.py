@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skfairdp.assumptions import DECLINING
+from skfairdp.engine.run import label_cells
 from skfairdp.fairness.groups import Groups, groups_of_training
+from skfairdp.foundation.assumptions import DECLINING
+from skfairdp.foundation.parameters import COUNT, NORM, POSITIVE, Choice, Number, fixed
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
@@ -20,8 +22,6 @@ from skfairdp.inprocessing.rates.training import (
     DualAscent,
     Lagrangian,
 )
-from skfairdp.inprocessing.run import label_cells
-from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number, fixed
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for

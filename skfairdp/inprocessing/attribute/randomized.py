@@ -13,16 +13,15 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from skfairdp import assumptions
 from skfairdp.base import PrivateClassifier
-from skfairdp.documentation import completed_by
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_training
 from skfairdp.fairness.notions import get_notion
+from skfairdp.foundation import assumptions
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import COUNT, Choice, Number, check_parameters
 from skfairdp.inprocessing.attribute.group_estimates import estimated_joint, even_decisions
 from skfairdp.inprocessing.attribute.reduction import MOMENTS, positive_votes, reduced
-from skfairdp.labels import encode_labels
-from skfairdp.parameters import COUNT, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
@@ -30,7 +29,8 @@ from skfairdp.privacy.streams import row_uniforms
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
-from skfairdp.rows import check_features, check_rows
+from skfairdp.records.labels import encode_labels
+from skfairdp.records.rows import check_features, check_rows
 
 _KIND: Any = {"adjacency": "change-attribute", "protects": "sensitive_features"}
 # What happens to the group of a person who is predicted.

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import copy
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.datasets.stored_rows import in_chunks
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.figures import significant_up
+from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.parameters import Choice, Number
+from skfairdp.inprocessing.every_tolerance import OPEN, EveryTolerance
 from skfairdp.inprocessing.fair_numbers import tables
-from skfairdp.inprocessing.fair_numbers.tables import MULTIPLIERS, Point, Table
+from skfairdp.inprocessing.fair_numbers.points import NumberPath
+from skfairdp.inprocessing.fair_numbers.tables import MULTIPLIERS, Table
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.inprocessing.rates.constraints import Floats, compared_groups
-from skfairdp.inprocessing.rates.training import TailAverage
+from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.inprocessing.regressor import GradientRegressor
-from skfairdp.numbers import TargetBounds
-from skfairdp.parameters import Choice, Number
-from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
-from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, steps_for
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
 from skfairdp.receipts import RowFacts
+from skfairdp.records.numbers import TargetBounds
+from skfairdp.records.stored_rows import in_chunks
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,10 +35,8 @@ if TYPE_CHECKING:
     from skfairdp.engine.objectives import Objective
     from skfairdp.engine.release import Rows
 
-_OPEN = Number(0.0, 1.0, low_open=True, high_open=True)
 
-
-class FairPathRegressor(GradientRegressor):
+class FairPathRegressor(EveryTolerance, GradientRegressor):
     """Regressors whose predictions are alike between groups, for all tolerances, from one fit.
 
     A net learns the target with private records. Then tables of its scores by group are released,
@@ -142,17 +139,15 @@ class FairPathRegressor(GradientRegressor):
 
     _parameters = {
         "notion": (Choice((tables.DISTRIBUTIONS, tables.MEANS)),),
-        "tolerance": (_OPEN,),
+        "tolerance": (OPEN,),
         "group_at_predict": (Choice(("none", "raw")),),
-        "path_share": (_OPEN, Choice(("auto",))),
+        "path_share": (OPEN, Choice(("auto",))),
         "averaged_share": (Number(0.0, 1.0),),
     }
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     _in_parts = True
-    _auto_batch = 2048, 8
     _needs_groups = "predictions are compared between groups"
-    _n_groups: int = field(init=False)
 
     scored_: Floats = field(init=False)
     unit_: float = field(init=False)
@@ -176,17 +171,12 @@ class FairPathRegressor(GradientRegressor):
 
         return default_net().set_params(module__hidden_sizes=(), lr=0.02, criterion=nn.MSELoss)
 
-    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        return compared_groups(sensitive_features, n, self.groups)
-
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         n, size = sizes.total, self._batch_size(sizes.total)
         share = 0.2 if self.path_share == "auto" else float(self.path_share)
         clip = float(self.max_grad_norm)
         training = sizes.batches(self.max_epochs, size, ("gradient", clip, noise_multiplier * clip))
-        # All steps are about one Gaussian release of this multiplier.
-        overall = noise_multiplier * n / (size * math.sqrt(steps_for(self.max_epochs, n, size)))
-        overall *= math.sqrt((1.0 - share) / share)
+        overall = self._multiplier_of_tables(noise_multiplier, n, share)
         released = tables.plan_tables(sizes, overall, blind=self._group_blind)
         return sizes.plan(
             training,
@@ -197,8 +187,7 @@ class FairPathRegressor(GradientRegressor):
         )
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
-        refuse_noise_of_tables(plan.segments[1:], self.path_share)
-        super()._check_net(prepared, plan, row_shape)
+        self._refuse_noise_of_tables(plan.segments[1:])
 
     def _objective(self, base: Objective, groups: Groups | None, classes: Any) -> Objective:
         from skfairdp.engine.objectives import NumberObjective
@@ -207,7 +196,6 @@ class FairPathRegressor(GradientRegressor):
         plain = super()._objective(base, groups, classes)
         assert isinstance(plain, NumberObjective)
         assert groups is not None
-        self._n_groups = len(groups.labels)  # public; the tables depend on it
         return NumberAndGroupObjective(plain.delta, plain.bounds) if self._group_blind else plain
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
@@ -221,12 +209,10 @@ class FairPathRegressor(GradientRegressor):
         from skfairdp.engine.inference import outputs_by_row
         from skfairdp.inprocessing.fair_numbers.objective import NumberAndChances
 
-        training = run.plan.segments[0]
-        start = training.steps - int(self.averaged_share * training.steps)
-        average = TailAverage(run.prepared.flat.vector, start)
-        run.descend([training], after_step=average.after_step)
+        average = self._tail_average(run)
+        run.descend([run.plan.segments[0]], after_step=average.after_step)
         average.restore()
-        module, n_groups = NumberAndChances(run.prepared.module), self._n_groups
+        module, n_groups = NumberAndChances(run.prepared.module), run.n_groups
         planned = {segment.blocks[0].name: segment for segment in run.plan.segments}
 
         def known(rows: Rows) -> Floats:
@@ -243,8 +229,7 @@ class FairPathRegressor(GradientRegressor):
             moved = [lambda rows, m=m: self._moved(known(rows), m) for m in MULTIPLIERS]
             found = [count("moved scores by group", numbers, n_groups) for numbers in moved]
             self.moved_ = np.stack(found)
-        self._stand_at(self._point(run.plan))
-        del self._n_groups  # `groups_` tells it from here on
+        self._stand_at(self._path_of(run.plan))
 
     def _table(self, noise_std: float = 0.0) -> Table:
         return Table(self.scored_, noise_std)
@@ -254,17 +239,13 @@ class FairPathRegressor(GradientRegressor):
         moves = tables.expected_moves(self._table().scores, known[:, 1:])
         return (known[:, 0].clip(-1.0, 1.0) + multiplier * self.unit_ * moves).clip(-1.0, 1.0)
 
-    def _point(self, plan: Plan) -> Point:
+    def _path_of(self, plan: Plan) -> NumberPath:
         stds = {s.blocks[0].name: s.blocks[0].noise_std for s in plan.segments}
-        first = self._table(stds["scores by group"])
-        if not len(self.moved_):
-            return tables.aware_point(first, self.notion, float(self.tolerance))
-        std = stds["moved scores by group"]
-        others = [Table(counts, std) for counts in self.moved_]
-        points = tables.blind_points(first, others, self.notion)
-        return tables.chosen(points, float(self.tolerance))
+        moved = [Table(counts, stds["moved scores by group"]) for counts in self.moved_]
+        return NumberPath(self.notion, self._table(stds["scores by group"]), tuple(moved))
 
-    def _stand_at(self, point: Point) -> None:
+    def _stand_at(self, path: NumberPath) -> None:
+        point = path.choose(float(self.tolerance))
         self.aim_, self.multiplier_, self.kept_tolerance_ = point.aim, point.multiplier, point.kept
         if point.kept > self.tolerance + 1e-12:
             figure = significant_up(point.kept, 3)
@@ -275,34 +256,23 @@ class FairPathRegressor(GradientRegressor):
                 FairnessWarning,
             )
 
-    def at(self, tolerance: float) -> Self:
-        """Choose the point for another tolerance.
-
-        Parameters
-        ----------
-        tolerance : float
-            Largest distance among the training rows, in (0, 1). It is kept in nine fits of ten, for
-            all tolerances together.
+    def path(self) -> pd.DataFrame:
+        """List points of the path, from the smallest gap to no constraint.
 
         Returns
         -------
-        FairPathRegressor
-            Fitted, with the same net, tables and guarantee: all of them are one release, and cost
-            what one costs. Its digest is its own.
+        DataFrame
+            A row a point: the smallest tolerance that is kept there, in nine fits of ten for all
+            rows together; ``aim`` or ``multiplier``, which say where the point is, as `aim_` and
+            `multiplier_`; the gap in the table; the mean prediction of each group, in units of the
+            target; and ``squared_move``, the mean squared change of predictions, which no table
+            tells for a blind model. All are about the training rows. Where groups are known at
+            prediction there is a point for every tolerance, and 21 are listed.
         """
         check_is_fitted(self)
-        if not _OPEN.accepts(tolerance):
-            raise ValueError(f"'tolerance' must be {_OPEN.describe()}; got {tolerance!r}.")
-        if changed := self._changed_since_fit():
-            raise ValueError(
-                f"The model is not as fit left it ({', '.join(changed)}), so it is not known what "
-                "its tables are about: fit again, or undo the change."
-            )
-        other = copy.copy(self)
-        other.tolerance = tolerance
-        other._stand_at(other._point(other.plan_))
-        other._bind()
-        return other
+        assert self.groups_ is not None
+        bounds = TargetBounds(*self.target_bounds_)
+        return self._path_of(self.plan_).frame(self.groups_, bounds)
 
     def predict(self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None) -> np.ndarray:
         """Predict the target of each row.
@@ -373,24 +343,10 @@ class FairPathRegressor(GradientRegressor):
 
     @in_chunks
     def _known(self, X: ArrayLike) -> Floats:
+        return self._asked_once(X, self._outputs)
+
+    def _outputs(self, X: np.ndarray) -> Floats:
         from skfairdp.engine.inference import outputs
         from skfairdp.inprocessing.fair_numbers.objective import NumberAndChances
 
-        return outputs(NumberAndChances(self.module_), self._features(X))
-
-
-def refuse_noise_of_tables(segments: Sequence[Segment], path_share: Any) -> None:
-    """Refuse noise of released tables that is beyond what exact noise is proved for."""
-    least = min(segment.multiplier(0) for segment in segments)
-    if 0.0 < least < LEAST_MULTIPLIER:
-        raise ValueError(
-            f"The tables' exact noise is proved for multipliers from {LEAST_MULTIPLIER}; got "
-            f"{least:.3g}. Use a smaller 'path_share' or 'epsilon'."
-        )
-    most = max(block.noise_std for table in segments for block in table.blocks)
-    if most > LARGEST_STD:
-        raise ValueError(
-            f"'path_share' = {path_share!r} leaves so little of 'epsilon' for the tables "
-            f"that their noise has a standard deviation of {most:.3g} rows; at most "
-            f"{LARGEST_STD:.3g} is allowed. Use a larger 'path_share', such as 'auto'."
-        )
+        return outputs(NumberAndChances(self.module_), X)

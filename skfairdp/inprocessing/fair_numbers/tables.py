@@ -86,7 +86,7 @@ def unit_of(certainty: Floats, shares: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Released counts of scores by group, (n_groups, CELLS), and the noise that its plan says.
+    """Released counts of scores by group, (n_groups, n_cells), and the noise that its plan says.
 
     Errors are to first order in the noise over a group's size.
     """
@@ -97,7 +97,13 @@ class Table:
     @property
     def scores(self) -> Scores:
         """Distributions of the scores."""
-        return Scores.of(self.counts, ENDS)
+        return Scores.of(self.counts, np.linspace(-1.0, 1.0, self.counts.shape[1] + 1))
+
+    def gap(self, notion: str) -> float:
+        """Largest gap of two groups in the table, of levels or of means as a share of the range."""
+        if notion == DISTRIBUTIONS:
+            return self.scores.gap
+        return 0.5 * float(np.ptp(self.scores.means))
 
     def _errors(self, noise: Floats, of_means: bool) -> Floats:
         """Errors of levels, or of means as shares of the range, from noise of the counts."""
@@ -114,7 +120,8 @@ class Table:
         of_means = notion != DISTRIBUTIONS
         figures = levels.mean(axis=1, keepdims=True) if of_means else levels
         # Every entry of the noise by itself: their squares add up.
-        noise = PrefixSums(CELLS, self.noise_std).decoded(np.eye(CELLS))[:, None]
+        n = self.counts.shape[1]
+        noise = PrefixSums(n, self.noise_std).decoded(np.eye(n))[:, None]
         variances = (self._errors(noise, of_means) ** 2).sum(axis=0)
         pairs = np.array([*permutations(range(len(figures)), 2)]).T
         apart = figures[pairs[0]] - figures[pairs[1]]
@@ -128,40 +135,10 @@ class Table:
         """
         # The law of the noise is public: any draws from it serve.
         draws = np.random.default_rng(0).normal(size=(_DRAWS, *self.counts.shape))
-        noise = PrefixSums(CELLS, self.noise_std).decoded(draws)
+        noise = PrefixSums(self.counts.shape[1], self.noise_std).decoded(draws)
         largest = np.abs(self._errors(noise, notion != DISTRIBUTIONS)).max(axis=-1)
         both = np.sort(largest, axis=1)[:, -2:].sum(axis=1)
         return float(np.quantile(both, 1.0 - error, method="higher"))
-
-
-@dataclass(frozen=True)
-class Point:
-    """Setting of a fitted regressor, and the tolerance among training rows that it keeps."""
-
-    kept: float
-    aim: float = 0.0  # distance that is aimed at in the table; groups are known at prediction
-    multiplier: float = 0.0  # of what a blind model expects of the group, in its unit
-
-
-def aware_point(table: Table, notion: str, tolerance: float) -> Point:
-    """Aim at a tolerance less what noise may hide."""
-    hidden = table.reach(notion, 0.8 * ERROR)
-    aim = max(tolerance - hidden, 0.0)
-    return Point(kept=aim + hidden, aim=aim)
-
-
-def blind_points(first: Table, others: list[Table], notion: str) -> list[Point]:
-    """All multipliers with the tolerances that they keep, all together."""
-    tables, error = [first, *others], 0.8 * ERROR / (1 + len(others))
-    kept = [table.bound(notion, error) for table in tables]
-    pairs = zip(kept, (0.0, *MULTIPLIERS), strict=True)
-    return [Point(kept=bound, multiplier=multiplier) for bound, multiplier in pairs]
-
-
-def chosen(points: list[Point], tolerance: float) -> Point:
-    """The point that moves scores the least, of those that keep to a tolerance, or the nearest."""
-    keeping = [point for point in points if point.kept <= tolerance]
-    return keeping[0] if keeping else min(points, key=lambda point: point.kept)
 
 
 def with_groups(scores: Scores, numbers: Floats, codes: NDArray, notion: str, aim: float) -> Floats:

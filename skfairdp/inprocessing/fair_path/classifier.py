@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
+from skfairdp.inprocessing.every_tolerance import OPEN
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
-from skfairdp.inprocessing.fair_path.points import OPEN, PathClassifier
+from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.tables import Tables, plan_in_public, plan_tables
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.inprocessing.rates.constraints import compared_groups
-from skfairdp.inprocessing.rates.training import TailAverage
-from skfairdp.parameters import Choice, Number
-from skfairdp.privacy.mechanisms.prefix_sums import LARGEST_STD
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
-from skfairdp.receipts import Quote, RowFacts
+from skfairdp.receipts import RowFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -165,28 +162,15 @@ class FairPathClassifier(PathClassifier):
         "averaged_share": (Number(0.0, 1.0),),
     }
 
-    _auto_batch = 2048, 8
     _needs_groups = "rates are compared between groups"
-    _n_groups: int = field(init=False)
-    _n_classes: int = field(init=False)
 
-    @property
-    def _rates(self) -> Rates:
-        # While a fit runs, or is priced; names of classes are for a fitted path.
-        n_classes = vars(self).get("_n_classes", None if hasattr(self, "classes_") else 2)
-        return super()._rates if n_classes is None else Rates.of(self.notion, range(n_classes))
+    def _rates_among(self, n_classes: int) -> Rates:
+        """Rates that a fit compares; names of classes are for a fitted path."""
+        return Rates.of(self.notion, range(n_classes))
 
     def _n_logits(self, facts: RowFacts) -> int:
         assert facts.groups is not None
-        return self._rates.n_logits(len(facts.groups.labels))
-
-    def _try_out(
-        self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
-    ) -> None:
-        assert quote.facts is not None
-        assert quote.facts.groups is not None
-        self._note(len(quote.facts.groups.labels), quote.facts.n_classes)
-        super()._try_out(quote, row_shape, classes)
+        return self._rates_among(facts.n_classes).n_logits(len(facts.groups.labels))
 
     @property
     def _takes_persons(self) -> bool:  # type: ignore[override]
@@ -207,18 +191,20 @@ class FairPathClassifier(PathClassifier):
         return ATTRIBUTE if self._of_attribute else super()._protected(unit)
 
     def _default_of(self, name: str) -> Any:
-        from torch import nn
-
         from skfairdp.engine.nets import default_net
         from skfairdp.inprocessing.fair_path.public_scores import Beside
 
         if self._of_attribute:
-            n_classes = getattr(self, "_n_classes", 2)
-            net = default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.001)
-            if n_classes > 2:
-                net.set_params(criterion=nn.CrossEntropyLoss, module__n_bent=n_classes)
-            return net
+            return default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.001)
         return default_net().set_params(module__hidden_sizes=(), lr=0.02)
+
+    def _net(self, n_classes: int | None = None) -> Any:
+        from torch import nn
+
+        net = super()._net(n_classes)
+        if self.net is None and self._of_attribute and n_classes is not None and n_classes > 2:
+            net.set_params(criterion=nn.CrossEntropyLoss, module__n_bent=n_classes)
+        return net
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -235,47 +221,24 @@ class FairPathClassifier(PathClassifier):
 
         criterion = prepared.criterion
         weighted = [getattr(criterion, n, None) is not None for n in ("weight", "pos_weight")]
-        needed = nn.BCEWithLogitsLoss if self._n_classes == 2 else nn.CrossEntropyLoss
+        assert prepared.n_classes is not None
+        needed = nn.BCEWithLogitsLoss if prepared.n_classes == 2 else nn.CrossEntropyLoss
         weighted.append(getattr(criterion, "label_smoothing", 0.0) != 0.0)
         if type(criterion) is not needed or any(weighted):
             raise ValueError(
                 f"'net' has the criterion {type(criterion).__name__}; the scores need "
                 f"{needed.__name__} without weights, as the chances of labels and groups are used."
             )
-        least = min(segment.multiplier(0) for segment in plan.segments[1:])
-        if 0.0 < least < LEAST_MULTIPLIER:
-            raise ValueError(
-                f"The tables' exact noise is proved for multipliers from {LEAST_MULTIPLIER}; got "
-                f"{least:.3g}. Use a smaller 'path_share' or 'epsilon'."
-            )
-        most = max(block.noise_std for table in plan.segments[1:] for block in table.blocks)
-        if most > LARGEST_STD:
-            raise ValueError(
-                f"'path_share' = {self.path_share!r} leaves so little of 'epsilon' for the tables "
-                f"that their noise has a standard deviation of {most:.3g} rows; at most "
-                f"{LARGEST_STD:.3g} is allowed. Use a larger 'path_share', such as 'auto'."
-            )
-        super()._check_net(prepared, plan, row_shape)
+        self._refuse_noise_of_tables(plan.segments[1:])
         if self._of_attribute:
-            refuse_other_heads(prepared.module, row_shape, self._rates)
-
-    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        return compared_groups(sensitive_features, n, self.groups)
+            rates = self._rates_among(prepared.n_classes)
+            refuse_other_heads(prepared.module, row_shape, rates)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         assert groups is not None
         if self._of_attribute:
             return Sizes(groups.labels, (n,), "change-attribute")
         return super()._sizes(groups, n, noise)
-
-    def _note(self, n_groups: int | None, n_classes: int) -> None:
-        if n_classes > MOST_CLASSES:
-            raise ValueError(
-                f"y must hold at most {MOST_CLASSES} classes, whose rates are compared between "
-                f"groups; got {n_classes}. Put rare ones together."
-            )
-        assert n_groups is not None
-        self._n_groups, self._n_classes = n_groups, n_classes
 
     def _used(
         self, X: np.ndarray, labels: np.ndarray, groups: Groups | None
@@ -292,24 +255,27 @@ class FairPathClassifier(PathClassifier):
         return super()._used(X, labels, groups)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        if sizes.n_classes > MOST_CLASSES:
+            raise ValueError(
+                f"y must hold at most {MOST_CLASSES} classes, whose rates are compared between "
+                f"groups; got {sizes.n_classes}. Put rare ones together."
+            )
+        rates = self._rates_among(sizes.n_classes)
         n, size = sizes.total, self._batch_size(sizes.total)
-        steps = steps_for(self.max_epochs, n, size)
         # Tables of several classes carry more noise.
-        auto = 0.5 if self._of_attribute else 0.2 if self._rates.n_answers == 2 else 0.35
+        auto = 0.5 if self._of_attribute else 0.2 if rates.n_answers == 2 else 0.35
         share = auto if self.path_share == "auto" else float(self.path_share)
         if self._of_attribute:
+            steps = steps_for(self.max_epochs, n, size)
             first = plan_in_public(sizes, steps, size, noise_multiplier / math.sqrt(1.0 - share))
             overall = noise_multiplier / math.sqrt(share)
         else:
             clip = float(self.max_grad_norm)
             gradient = ("gradient", clip, noise_multiplier * clip)
             first = [sizes.batches(self.max_epochs, size, gradient)]
-            # All steps are about one Gaussian release of this multiplier.
-            overall = noise_multiplier * n / (size * math.sqrt(steps))
-            overall *= math.sqrt((1.0 - share) / share)
-        # Two groups and two classes, unless the rows name more.
-        rates = self._rates
-        ascent = len(rates.names) > 1 or getattr(self, "_n_groups", 2) > 2
+            overall = self._multiplier_of_tables(noise_multiplier, n, share)
+        # Two groups, unless the rows name more.
+        ascent = len(rates.names) > 1 or (sizes.n_groups or 2) > 2
         public = self._everybody_is_public
         tables = plan_tables(sizes, overall, rates, ascent=ascent, public=public)
         return sizes.plan(*first, *tables, delta=self.delta, exact_noise=self.exact_noise)
@@ -317,7 +283,8 @@ class FairPathClassifier(PathClassifier):
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         from skfairdp.inprocessing.fair_path.scores import ScoresObjective
 
-        return ScoresObjective(self._rates, self._n_groups)
+        assert groups is not None
+        return ScoresObjective(self._rates_among(len(classes)), len(groups.labels))
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
         import torch
@@ -331,9 +298,10 @@ class FairPathClassifier(PathClassifier):
         from skfairdp.inprocessing.fair_path.scores import Chances
 
         training, *_ = run.plan.segments
-        first = training.steps - int(self.averaged_share * training.steps)
-        average = TailAverage(run.prepared.flat.vector, first)
-        rates, n_groups, module = self._rates, self._n_groups, run.prepared.module
+        average = self._tail_average(run)
+        module, n_groups, n_classes = run.prepared.module, run.n_groups, run.prepared.n_classes
+        assert n_classes is not None
+        rates = self._rates_among(n_classes)
         public = None
         if self._of_attribute:
             public = learn_in_public(run, rates, n_groups, average)
@@ -354,5 +322,4 @@ class FairPathClassifier(PathClassifier):
         middle = float(multipliers[len(multipliers) // 2])
         self.decided_ = tables.decided(self.direction_, middle)
         self.changed_, self.improved_ = tables.along(self.direction_, multipliers)
-        self._stand_at(self._path_of(run.plan))
-        del self._n_groups, self._n_classes  # which fitted attributes store from here on
+        self._stand_at(self._path_of(run.plan, rates))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
-from skfairdp.documentation import complete_docstrings
+from skfairdp.foundation.documentation import complete_docstrings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -90,7 +91,7 @@ class Envelopes:
         position = np.zeros(len(self.order), dtype=np.int64)
         going = np.ones(len(self.order), dtype=bool)
         for step in range(self.order.shape[1] - 1):
-            going &= self._passed(step, multiplier)
+            going &= self._passage(step)(multiplier)
             position += going
         return np.asarray(self.order[np.arange(len(position)), position])
 
@@ -101,11 +102,12 @@ class Envelopes:
         columns = []
         for step in range(self.order.shape[1] - 1):
             # First multiplier at which the row has passed to the next answer.
+            has_passed = self._passage(step)
             least, most = reached.copy(), np.full(len(reached), length)
             while (least < most).any():
                 middle = (least + most) // 2
                 there = multipliers[np.minimum(middle, length - 1)]
-                passed = self._passed(step, there) | (least == most)
+                passed = has_passed(there) | (least == most)
                 least, most = np.where(passed, least, middle + 1), np.where(passed, middle, most)
             reached = most
             above = reached > side
@@ -118,13 +120,18 @@ class Envelopes:
             return Changes(nothing, nothing, nothing)
         return Changes(*(np.stack(part, axis=1) for part in zip(*columns, strict=True)))
 
-    def _passed(self, step: int, multipliers: float | Floats) -> NDArray[np.bool_]:
-        """Whether rows have left an answer for the next one; of equal ones the first counts."""
+    def _passage(self, step: int) -> Callable[[float | Floats], NDArray[np.bool_]]:
+        """Say at which multipliers rows have left an answer for the next; of equals the first."""
         rows, one, other = np.arange(len(self.order)), self.order[:, step], self.order[:, step + 1]
         gained = self.gains[rows, other] - self.gains[rows, one]
         saved = self.costs[rows, other] - self.costs[rows, one]
-        better = gained - multipliers * saved
-        return (other >= 0) & ((better > 0.0) | ((better == 0.0) & (other < one)))
+        exists, first = other >= 0, other < one
+
+        def has_passed(multipliers: float | Floats) -> NDArray[np.bool_]:
+            better = gained - multipliers * saved
+            return exists & ((better > 0.0) | ((better == 0.0) & first))
+
+        return has_passed
 
 
 def costs_of(direction: Floats) -> Floats:

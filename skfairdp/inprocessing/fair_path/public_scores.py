@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.modules import MLP
-from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.engine.optimizers import copy_module
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import Statistic

@@ -109,6 +109,7 @@ class Tables:
     def __post_init__(self) -> None:
         self._planned = planned(self.release.meter.plan)
         self._known: Floats | None = None
+        self._last: tuple[Floats, Floats, Envelopes] | None = None
         self._labels: Codes | None = None
         if self.public is not None:
             # Chances of the rows, which stay as they are: computed once, and kept by no one else.
@@ -205,7 +206,7 @@ class Tables:
 
         def changed(outputs: Floats) -> Changes:
             if not found or found[0][0] is not outputs:  # of another part of the rows
-                found[:] = [(outputs, Envelopes(*lines(direction, outputs)).changes(multipliers))]
+                found[:] = [(outputs, self._envelopes(direction, outputs).changes(multipliers))]
             return found[0][1]
 
         def signed(changes: Changes, histogram: Callable[[Codes, Codes], Codes]) -> Signed:
@@ -239,6 +240,12 @@ class Tables:
         of_right = self._table(of_accuracy, right, (2, 1, side), n_entries[of_accuracy])
         return sums, of_right[:, 0]
 
+    def _envelopes(self, direction: Floats, outputs: Floats) -> Envelopes:
+        """Envelopes of a direction, which is that of several tables in turn: the last is kept."""
+        if self._last is None or self._last[0] is not direction or self._last[1] is not outputs:
+            self._last = direction, outputs, Envelopes(*lines(direction, outputs))
+        return self._last[2]
+
     def _frozen(self, rows: Rows) -> Floats:
         """Chances of the rows, which stay as they are: kept, here alone, of rows in memory."""
         from skfairdp.engine.inference import outputs_by_row
@@ -252,7 +259,7 @@ class Tables:
         n_answers = self.rates.n_answers
 
         def entries(outputs: Floats, groups: Codes, labels: Codes) -> Signed:
-            answers = Envelopes(*lines(direction, outputs)).answers(multiplier)
+            answers = self._envelopes(direction, outputs).answers(multiplier)
             # Public values may be distinguished at no cost.
             merged = self.rates.cells[labels, answers]
             cells = merged if self.public is None else labels * n_answers + answers

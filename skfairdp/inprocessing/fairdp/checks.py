@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import Rows
+from skfairdp.engine.run import Run
 from skfairdp.fairness.notions import Notion, get_notion
-from skfairdp.inprocessing.run import Run
 
 
 def check_head(module: nn.Module, head: nn.Linear, row_shape: tuple[int, ...]) -> None:

@@ -10,11 +10,19 @@ from skfairdp.fairness.bounds.head_claim import THEOREM2_NOTIONS, theorem2_guara
 from skfairdp.fairness.bounds.head_noise import GroupUpdate, Prediction
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.foundation.parameters import (
+    COUNT,
+    MAPPING,
+    NOISE_MULTIPLIER,
+    NORM,
+    POSITIVE,
+    Choice,
+    Number,
+)
 from skfairdp.inprocessing.fairdp.head_ensembles import EnsembleClassifier, logit
 from skfairdp.inprocessing.fairdp.plan import fairdp_plan
 from skfairdp.inprocessing.gradient import NONE, Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
-from skfairdp.parameters import COUNT, MAPPING, NOISE_MULTIPLIER, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes
 
@@ -169,7 +177,6 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         from skfairdp.engine.inspection import find_head
         from skfairdp.inprocessing.fairdp.checks import check_head
 
-        super()._check_net(prepared, plan, row_shape)
         check_head(prepared.module, find_head(prepared.module, self.head)[1], row_shape)
         if plan.counts and len(plan.cells) < 2:
             raise ValueError("'stop_tolerance' needs sensitive_features with at least two groups.")

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from skfairdp.datasets.stored_rows import in_chunks
+from skfairdp.foundation.parameters import NONE, POSITIVE, PROBABILITY, Choice
 from skfairdp.inprocessing.gradient import GradientClassifier
-from skfairdp.parameters import NONE, POSITIVE, PROBABILITY, Choice
 from skfairdp.privacy.streams import row_uniforms
+from skfairdp.records.stored_rows import in_chunks
 
 if TYPE_CHECKING:
     from torch import nn

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from skfairdp.parameters import NOISE_MULTIPLIER, Number
+from skfairdp.foundation.parameters import NOISE_MULTIPLIER, Number
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 

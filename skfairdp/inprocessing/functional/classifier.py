@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from skfairdp.assumptions import BOUNDS_DECLARED
 from skfairdp.engine.moment_bounds import l1_bounds, l2_bounds
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
+from skfairdp.foundation.assumptions import BOUNDS_DECLARED
+from skfairdp.foundation.parameters import NORM, PROBABILITY, Choice, Number, check_parameters
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
 from skfairdp.inprocessing.grouped import SizedByGroup
-from skfairdp.parameters import NORM, PROBABILITY, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan
 from skfairdp.privacy.sizes import Sizes

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.fairness.notions import Notion, Stratum, get_notions
-from skfairdp.parameters import Number
+from skfairdp.foundation.parameters import Number
 
 Floats = NDArray[np.float64]
 TINY = float(np.finfo(np.float64).tiny)

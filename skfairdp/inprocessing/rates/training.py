@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skfairdp.fairness.notions import Notion
+from skfairdp.foundation.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Kind, Number
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
 from skfairdp.inprocessing.rates.constraints import TINY, Floats, RateConstraints
-from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Kind, Number
 from skfairdp.privacy.plan import Segment
 
 if TYPE_CHECKING:

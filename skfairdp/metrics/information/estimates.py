@@ -15,7 +15,7 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
-from skfairdp.parameters import Number, check_arguments
+from skfairdp.foundation.parameters import Number, check_arguments
 
 
 def plug_in(

@@ -8,11 +8,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.documentation import completed_by
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import (
+    COUNT,
+    POSITIVE,
+    PROBABILITY,
+    check_arguments,
+    check_values,
+)
 from skfairdp.metrics.information.estimates import estimated, nearest_neighbours, other_numbers
-from skfairdp.parameters import COUNT, POSITIVE, PROBABILITY, check_arguments, check_values
 
 _HIDDEN = (100, 100)
 _AVERAGED = 100

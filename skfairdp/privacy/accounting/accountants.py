@@ -23,8 +23,8 @@ from dp_accounting.dp_event import DpEvent
 from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
-from skfairdp.figures import significant_up
-from skfairdp.parameters import CHANCE, check_values
+from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.parameters import CHANCE, check_values
 from skfairdp.privacy.accounting.directions import both_directions, loss_epsilon
 from skfairdp.privacy.accounting.events import (
     canonical,

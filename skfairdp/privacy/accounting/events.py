@@ -9,8 +9,8 @@ import attr
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
-from skfairdp.documentation import completed_by
-from skfairdp.parameters import COUNT, NOT_NEGATIVE, SHARE, Number
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import COUNT, NOT_NEGATIVE, SHARE, Number
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import NEIGHBOURS
 

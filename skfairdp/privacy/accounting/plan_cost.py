@@ -10,9 +10,9 @@ from typing import Any
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
-from skfairdp.assumptions import VALIDATION
-from skfairdp.documentation import completed_by
-from skfairdp.figures import as_given, significant_up
+from skfairdp.foundation.assumptions import VALIDATION
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event, events
 from skfairdp.privacy.accounting.exposure import Exposure

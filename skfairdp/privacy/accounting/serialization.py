@@ -30,7 +30,11 @@ KINDS: dict[str, type[events.DpEvent]] = {
 }
 
 # What numbers of an event may be; others are at least 0.
-LIMITS = {"sampling_probability": (0.0, 1.0), "shape": (-1.0, math.inf)}
+LIMITS = {
+    "mean": (1.0, math.inf),
+    "probability": (0.0, 1.0),
+    "sampling_probability": (0.0, 1.0),
+}
 
 
 def event_to_dict(event: events.DpEvent) -> dict[str, Any]:

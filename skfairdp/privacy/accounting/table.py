@@ -17,7 +17,7 @@ from typing import Any
 from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.dp_event import DpEvent
 
-from skfairdp.privacy.accounting import pairs
+from skfairdp.privacy.accounting import loss_distributions as pairs
 from skfairdp.privacy.accounting.events import FailureDpEvent, rewritten
 
 ONE, BLANK, REPLACED = (

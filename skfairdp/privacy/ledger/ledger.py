@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.documentation import completed_by
 from skfairdp.exceptions import LedgerError
-from skfairdp.parameters import NONE, Kind
+from skfairdp.foundation.documentation import completed_by
+from skfairdp.foundation.parameters import NONE, Kind
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.records import FORMAT, Head

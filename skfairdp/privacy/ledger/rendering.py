@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import pandas as pd
 
-from skfairdp.figures import as_given, rounded_up, significant_down, significant_up
+from skfairdp.foundation.figures import as_given, rounded_up, significant_down, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, RESERVED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.totals import FIXED, covered

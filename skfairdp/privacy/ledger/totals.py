@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from skfairdp.exceptions import BudgetExceededError
-from skfairdp.figures import as_given, significant_up
+from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon

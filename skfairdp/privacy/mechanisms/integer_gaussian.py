@@ -15,7 +15,6 @@ nearly all others, and as many digits as it takes where a float64 is too near to
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -36,6 +35,7 @@ N_CELLS = 16 << CELL_BITS
 # A word of 64 uniform bits: its slot, the position in a cell, and the first bits of the decision
 # whether the number is kept.
 SLOT_BITS, KEEP_BITS = 15, 16
+FIRST = (1 << KEEP_BITS) - 1
 # Relative distance at which two float64 probabilities are distinguished.
 NEAR = 2.0**-40
 # Numbers that are drawn at once: few enough for the processor's cache.
@@ -62,13 +62,14 @@ class RoundedGaussian:
                 int(mpmath.floor(self.unit * low / weight * 2**KEEP_BITS))
                 for low, weight in zip(least, self.weights, strict=True)
             ]
-        # Cell c holds the numbers from c << SHIFT on; the one after the last holds none.
+        # Cell c holds the numbers from c << SHIFT on; the one after the last holds none. In tables
+        # cells are counted from the lowest one, as a sign in an index would be guessed wrong by the
+        # processor half of the time. Few bytes a slot: tables have to share its cache.
         both = [*reversed(self.weights), *self.weights]
-        cells = np.repeat(np.arange(-N_CELLS, N_CELLS), both)
-        self._cells = np.full(2**SLOT_BITS, N_CELLS, dtype=np.int16)
-        self._cells[: len(cells)] = cells
+        left = 2**SLOT_BITS - sum(both)
+        self._places = np.repeat(np.arange(2 * N_CELLS + 1, dtype=np.int16), [*both, left])
         # First bits below this are kept whatever the position.
-        self._surely = np.array([*reversed(surely), *surely, 0], dtype=np.uint16)
+        self._surely = np.array([*reversed(surely), *surely, 0], dtype=np.int64)
         self._chances = self.unit / np.array([*both, math.inf])
 
     def add_to(self, numbers: NDArray[Any], words: Words) -> None:
@@ -97,41 +98,38 @@ class RoundedGaussian:
 
         `word` (n,): independent and uniform; overwritten. `words`: for what these leave open.
         """
-        quarters = word.view(np.uint16).reshape(-1, 4)
-        highest, lowest = (3, 0) if sys.byteorder == "little" else (0, 3)
-        first = quarters[:, lowest]
-        cell = self._cells.take(quarters[:, highest] >> (16 - SLOT_BITS), mode="clip")
-        unsure = np.flatnonzero(first >= self._surely.take(cell + N_CELLS, mode="clip"))
+        bits = word.view(np.int64)
+        slot = (word >> (64 - SLOT_BITS)).view(np.int64)
+        place = self._places.take(slot, mode="clip").astype(np.int64)
+        first = bits & FIRST
+        (unsure,) = (first >= self._surely.take(place, mode="clip")).nonzero()
         first = first[unsure]
         # In place, as most of the time goes into fetching memory.
-        position = word.view(np.int64)
-        position >>= KEEP_BITS
-        position &= (1 << SHIFT) - 1
-        values = cell.astype(np.int64)
-        values <<= SHIFT
-        values |= position
-        kept = self._decide(values[unsure], cell[unsure], first, words)
-        return values, unsure[~kept]
+        bits >>= KEEP_BITS
+        bits &= (1 << SHIFT) - 1
+        place -= N_CELLS
+        place <<= SHIFT
+        bits |= place
+        values = bits[unsure]
+        return bits, unsure[self._rejected(values, values >> SHIFT, first, words)]
 
-    def _decide(
-        self, values: Integers, cell: NDArray[np.int16], first: NDArray[np.uint16], words: Words
+    def _rejected(
+        self, values: Integers, cell: Integers, first: Integers, words: Words
     ) -> NDArray[np.bool_]:
-        """Whether a uniform number, of which the first bits are known, is below the chance."""
+        """Whether a uniform number, of which the first bits are known, is not below the chance."""
         finer = words(len(values))
         chance = self.chance(values, cell)
         ahead = chance - (first + finer * 2.0**-64) * 2.0**-KEEP_BITS
-        kept = ahead > 0.0
-        near = np.abs(ahead) < NEAR * chance
-        if near.any():
-            for i in np.flatnonzero(near):
-                bits = (int(first[i]) << 64) + int(finer[i])
-                kept[i] = self._decide_exactly(int(values[i]), int(cell[i]), bits, words)
-        return np.asarray(kept)
+        rejected = ahead <= 0.0
+        for i in (np.abs(ahead) < NEAR * chance).nonzero()[0]:
+            bits = (int(first[i]) << 64) + int(finer[i])
+            rejected[i] = not self._decide_exactly(int(values[i]), int(cell[i]), bits, words)
+        return rejected
 
     def chance(self, values: Integers, cell: NDArray[np.integer]) -> NDArray[np.float64]:
         """Probability with which a number of a cell is kept, right to a part in 1e13.
 
-        `cell` (n,): their cells; 0 for the one after the last.
+        `cell` (n,): their cells; the one after the last holds none, and its chance is 0.
         """
         # The density at the number: its mean over a grid step differs by a part in 1e20.
         z = values * 2.0**-SCALE_BITS

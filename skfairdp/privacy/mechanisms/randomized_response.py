@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.parameters import PRICE, Number, check_arguments
+from skfairdp.foundation.parameters import PRICE, Number, check_arguments
 
 # Probabilities are multiples of one over this; a power of two, so that the generator's
 # bits are used as they come.

@@ -74,7 +74,15 @@ def test_neighbours_find_the_information_of_a_gaussian_pair(correlation):
     assert abs(mean - truth) <= 6 * error + 0.01
 
 
-@pytest.mark.parametrize(("shift", "n_noise"), [(0.0, 0), (1.0, 0), (3.0, 0), (1.0, 1)])
+@pytest.mark.parametrize(
+    ("shift", "n_noise"),
+    [
+        (0.0, 0),
+        (1.0, 0),
+        pytest.param(3.0, 0, marks=pytest.mark.slow),
+        pytest.param(1.0, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_neighbours_find_the_information_of_a_mixture(shift, n_noise):
     truth = shifted_normals(1, shift, np.random.default_rng(0))[2]
 

@@ -1,0 +1,241 @@
+"""Start and end of a fit: its charge in a ledger, and the state and receipt that it leaves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import field
+from functools import wraps
+from os import PathLike
+from typing import Any, ClassVar, TypeVar, cast
+
+from sklearn.base import clone
+
+from skfairdp.exceptions import PrivacyWarning, UnboundModelError, warn_user
+from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.parameters import WithParameters
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import PrivacyLedger
+from skfairdp.protocol import Certifiable
+from skfairdp.receipts import Charge, Receipt
+from skfairdp.receipts.digests.state import WITHOUT_EFFECT, Recipe
+from skfairdp.receipts.receipt import bind_each, changes
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def refusing_weights(fit: Fit) -> Fit:
+    """Let a fit say why it takes no weights; its signature stays without them."""
+
+    @wraps(fit)
+    def unweighted(self: Any, *args: Any, **given: Any) -> Any:
+        if given.pop("sample_weight", None) is not None:
+            raise TypeError(
+                f"{type(self).__name__}.fit takes no sample_weight: noise is made for records that "
+                "count alike, and a weight would let one of them count for more. Leave it out. To "
+                "let small groups count for more, give sensitive_features to "
+                "ImportanceSamplingDPSGDClassifier or PrivateThinningClassifier; for several rows "
+                "of a person, give person_ids."
+            )
+        return fit(self, *args, **given)
+
+    return cast(Fit, unweighted)
+
+
+def processes_of_torch() -> int:
+    """Count the processes of torch's default process group; 1 where there is none."""
+    distributed = sys.modules.get("torch.distributed")  # without it nobody has started a group
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return 1
+    return int(distributed.get_world_size())
+
+
+class ChargedFit:
+    """Mixin of estimators that reserve the cost of a fit in a ledger, if they have one."""
+
+    ledger: str | PathLike[str] | PrivacyLedger | None
+    # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
+    _in_parts: ClassVar[bool] = False
+    _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
+    # What the groups are for, where a fit must have them.
+    _needs_groups: ClassVar[str | None] = None
+    _learns_from_rows: bool
+    _post_processes: str | None
+    fit: Callable[..., Any]
+    _forget: Callable[[], None]
+    _fitting: object  # stands while a fit runs
+
+    @contextmanager
+    def _all_or_nothing(self, charge: Charge) -> Iterator[None]:
+        """Leave nothing behind if a fit fails, but for its charge in the ledger.
+
+        Every fit passes here, so processes that cannot train one model are refused here, before
+        they connect, look at rows or charge.
+        """
+        token = object()
+        if self.__dict__.setdefault("_fitting", token) is not token:
+            raise RuntimeError(
+                f"This {type(self).__name__} is being fitted already, as in another thread: one "
+                "charge would be for both fits. Fit a copy of it, from sklearn.base.clone."
+            )
+        self._forget()
+        try:
+            self._refuse_processes()
+            yield
+        except BaseException as error:
+            self._forget()
+            charge.note(error)
+            raise
+        finally:
+            del self._fitting
+
+    def _refuse_processes(self) -> None:
+        """Refuse a process group, unless its processes train one model or this one is left out."""
+        alone = getattr(self, "distributed", "auto") is None
+        if self._in_parts or alone or processes_of_torch() == 1:
+            return
+        leave = "set distributed=None, or " if hasattr(self, "distributed") else ""
+        raise ValueError(
+            f"{type(self).__name__} is fitted by one process alone: {leave}fit it outside torch's "
+            "process group. Each process of the group would charge, and fit its own model."
+        )
+
+    def _check_has_groups(self, sensitive_features: Any) -> None:
+        if sensitive_features is None and self._needs_groups is not None:
+            raise ValueError(
+                f"{type(self).__name__} got sensitive_features=None, and needs the group of every "
+                f"row: {self._needs_groups}. Call fit(X, y, sensitive_features=...), in a Pipeline "
+                "with the name of the step and two underscores in front; DPSGDClassifier trains "
+                "without groups."
+            )
+
+    def _warn_of_another_fit(self) -> None:
+        """Warn that a second fit without a ledger spends again; no trace of rows is kept."""
+        fitted = vars(self).get(self._post_processes or "", self)
+        own, found = vars(fitted), []
+        receipt = own.get("receipt_")
+        if self._learns_from_rows and receipt is not None and receipt.quote is not None:
+            found.append(receipt.quote.privacy)  # where releases cost as well, that of the fit
+        if "releases_" in own and fitted.releases_.total:
+            found.append(fitted.privacy_)  # the next fit counts releases from none
+        spent = next((one for one in found if one is not None and not one.is_void), None)
+        if spent is not None and fitted.ledger is None:
+            epsilon = significant_up(spent.epsilon)
+            warn_user(
+                f"{type(self).__name__}.fit was called again without a ledger. A person in both "
+                f"data sets has now spent the total of both fits; the first was ε = {epsilon}. "
+                "Pass ledger= to count all fits; fit clone(estimator) to the rows of other people.",
+                PrivacyWarning,
+            )
+
+
+class FittedState(Certifiable, WithParameters):
+    """Base class of estimators whose fit leaves a receipt, with digests of the fitted state.
+
+    Each fitted attribute is either released under the plan or public; nothing else survives
+    pickling. Digests keep a promise from being made of what was put in its place.
+    """
+
+    _released: ClassVar[tuple[str, ...]] = ("classes_", "feature_names_in_", "n_features_in_")
+    # Views of the receipt of a fit, whose digests are kept one by one.
+    _views: ClassVar[tuple[str, ...]] = ("groups_", "privacy_")
+    # Parameters that hold a net (or another model), or None for a default one.
+    _nets: ClassVar[tuple[str, ...]] = ("net",)
+    # Released attributes that predicting may change, and parameters that only served the fit.
+    _changes_by_use: ClassVar[tuple[str, ...]] = ()
+    _served_the_fit: ClassVar[tuple[str, ...]] = ()
+
+    receipt_: Receipt = field(init=False)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep the receipt with the released attributes."""
+        super().__init_subclass__(**kwargs)
+        cls._released = (*dict.fromkeys((*cls._released, "receipt_")),)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether the estimator holds a released state."""
+        return "receipt_" in vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what `__getstate__` kept; refuse a fitted model from before there were receipts."""
+        if "fit_digests_" in state:
+            raise UnboundModelError(
+                f"This {type(self).__name__} was fitted by a development version of skfairdp that "
+                "left no receipt_, in which this version looks for its promise. Fit it again."
+            )
+        super().__setstate__(state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep parameters and released attributes, nothing else."""
+        state = dict(super().__getstate__())
+        allowed = set(self.get_params(deep=False)) | set(self._released) | {"_sklearn_version"}
+        state = {name: value for name, value in state.items() if name in allowed}
+        for name in (*self._nets, "estimator"):
+            if hasattr(state.get(name), "get_params"):
+                state[name] = clone(state[name])  # what was trained elsewhere stays there
+        return state
+
+    def _digest_state(self) -> dict[str, Any]:
+        """Return everything that predictions depend on."""
+        own = vars(self)
+        parameters = self.get_params(deep=False)
+        kept = {n: own[n] for n in self._released if n in own and n != "receipt_"}
+        kept |= {n: getattr(self, n) for n in self._views if hasattr(self, n)}
+        counted = set(parameters) - WITHOUT_EFFECT - set(self._served_the_fit)
+        # Attributes that replace a method or setting of the class; nothing else is checked.
+        aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
+        return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
+
+    def _bound_state(self) -> dict[str, Any]:
+        """Return the state that no use of the fitted model changes."""
+        state = self._digest_state()
+        return {name: part for name, part in state.items() if name not in self._changes_by_use}
+
+    def _keep_receipt(
+        self, receipt: Receipt, charge: Charge, known: dict[Any, Any] | None = None
+    ) -> None:
+        """Keep the receipt of a fit with the digests of what it left, and commit its charge.
+
+        `known`: of models that are bound together, as in `bind_each`.
+        """
+        self.receipt_ = receipt
+        digests = bind_each(self._bound_state(), known)
+        self.receipt_ = receipt.settled(digests, charge.commit())
+
+    def _bind(self) -> None:
+        """Digest anew what a fitted model holds, after a change that its fit stands behind."""
+        self.receipt_ = self.receipt_.settled(bind_each(self._bound_state()))
+
+    def _state(self, privacy: PrivacyGuarantee | None, *, one_of_several: bool = False) -> None:
+        """Let a fitted model state what its rows have spent beyond its own fit.
+
+        `one_of_several`: whether it was chosen among others.
+        """
+        self.receipt_ = self.receipt_.stating(privacy, one_of_several=one_of_several)
+        self._bind()
+
+    def _changed_since_fit(self) -> tuple[str, ...]:
+        """List, in words, the parts that changed since `fit`; empty for an unchanged model."""
+        receipt = vars(self).get("receipt_")
+        return changes(None if receipt is None else receipt.digests, self._bound_state())
+
+    @property
+    def _left(self) -> Receipt:
+        """The receipt of the fit; an AttributeError before it."""
+        receipt = vars(self).get("receipt_")
+        if receipt is None:
+            raise AttributeError(f"This {type(self).__name__} is not fitted: it has no receipt_.")
+        return receipt
+
+    @property
+    def privacy_(self) -> PrivacyGuarantee | None:  # type: ignore[override]
+        return self._left.stated.privacy
+
+    @property
+    def groups_(self) -> tuple | None:
+        return self._left.groups
+
+    def _forget(self) -> None:
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:
+            delattr(self, name)

@@ -1,0 +1,237 @@
+"""Rows and run of a fit as the engine takes them, and facts that processes agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skfairdp.fairness.groups import Groups
+from skfairdp.foundation.assumptions import PROCESSES
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.receipts import RowFacts
+from skfairdp.receipts.digests.state import WITHOUT_EFFECT, Recipe
+from skfairdp.receipts.receipt import bind_each
+from skfairdp.records.persons import Persons
+from skfairdp.records.stored_rows import StoredRows
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from skfairdp.engine.clipping.base import Clipper
+    from skfairdp.engine.nets import PreparedNet
+    from skfairdp.engine.objectives import Objective
+    from skfairdp.engine.processes import Processes
+    from skfairdp.engine.release import NoisyRelease, Rows
+    from skfairdp.engine.training import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class ReadRows:
+    """Rows of a fit, checked and encoded."""
+
+    X: Any  # (n, ...), or rows that stay on disk
+    labels: NDArray[Any]  # codes of classes, negative for none; of a regressor the numbers
+    groups: Groups | None  # with the totals of all processes
+    persons: Persons | None  # None: each row is a person
+    classes: NDArray[Any] | None  # None for a regressor
+    facts: RowFacts
+    seed: int  # of what protects no record
+    noise: NoiseSource
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row."""
+        return tuple(self.X.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class ReadyNet:
+    """Net of a fit, which the plan and the mechanism can use."""
+
+    prepared: PreparedNet
+    released: nn.Module  # copy that gets the trained weights, and nothing else of the rows
+    link: str
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Everything that training needs, once no check is left."""
+
+    plan: Plan
+    ready: ReadyNet
+    rows: Rows
+    classes: NDArray[Any] | None
+    n_groups: int
+    objective: Objective
+    clipper: Clipper
+    noise: NoiseSource
+    draws: AbstractContextManager[Any]
+    learning_rates: list[float]
+    steps_per_epoch: int
+    stated: PrivacyGuarantee | None  # What is charged
+    arithmetic: str  # What keeps that of a record its own, on this processor: an assumption
+    processes: Processes
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything a mechanism needs while it trains; dropped afterwards."""
+
+    plan: Plan
+    prepared: PreparedNet
+    objective: Objective
+    release: NoisyRelease
+    noise: NoiseSource
+    learning_rates: list[float]
+    progress: Progress
+    steps_per_epoch: int
+    n_groups: int  # 1 where rows came without groups
+
+    def scores(self, output: torch.Tensor) -> torch.Tensor:
+        """Turn outputs of the module into class probabilities (B, n_classes).
+
+        Use this rather than a softmax: a module may have one logit, a logit for each class, or
+        return probabilities, which its criterion decides.
+        """
+        return self.objective.scores(output)
+
+    def decisions(self, output: torch.Tensor) -> torch.Tensor:
+        """Turn outputs of the module into codes of predicted classes (B,), as `predict` does.
+
+        Use this rather than an argmax, which is always 0 for a module with one logit.
+        """
+        return self.objective.decisions(output)
+
+    def descend(self, segments: Sequence[Segment] | None = None, **options: Any) -> bool:
+        """Run planned steps, by default all, with the net's optimizer and learning rates.
+
+        `options` are those of `skfairdp.engine.training.run_segment`. Result: whether all were
+        done.
+        """
+        from skfairdp.engine.training import run_segment
+
+        optimizer = self.prepared.optimizer()
+        options |= {"progress": self.progress, "learning_rate": self.learning_rates.__getitem__}
+        return all(
+            run_segment(segment, self.release, optimizer, **options)
+            for segment in (self.plan.segments if segments is None else segments)
+        )
+
+
+def refuse_idle_optimizer(prepared: PreparedNet) -> None:
+    """Refuse an optimizer that takes no step with a gradient alone; the weights stay."""
+    import torch
+
+    vector = prepared.flat.vector
+    before = vector.detach().clone()
+    try:
+        prepared.optimizer().step(torch.zeros_like(before))
+    except Exception as error:
+        raise ValueError(
+            f"'net' has the optimizer {getattr(prepared.net.optimizer, '__name__', '?')}, "
+            f"which takes no step with a gradient alone: {error}"
+        ) from error
+    finally:
+        vector.data.copy_(before)
+
+
+def refuse_persons(persons: Persons | None) -> None:
+    """Refuse persons whose rows may be spread over several processes."""
+    if persons is not None:
+        raise ValueError(
+            "'person_ids' needs all rows in one process: a person with rows in two of them "
+            "would be clipped in each, and count twice. Set distributed=None, or give one row "
+            "of each person."
+        )
+
+
+def joined(
+    model: Any, processes: Processes, X: Any, classes: np.ndarray | None, groups: Groups | None
+) -> tuple[int, Groups | None]:
+    """Agree on the fit between processes; number of rows, and groups, of all of them."""
+    import torch
+
+    parameters = {n: Recipe(v) for n, v in model.get_params(deep=False).items()}
+    known = {
+        "class": type(model),
+        "classes": None if classes is None else classes.tolist(),
+        "groups": None if groups is None else list(groups.labels),
+        "features": (X.shape[1:], list(getattr(model, "feature_names_in_", ()))),
+        "ledger": model.ledger is None,
+    }
+    facts = {n: v for n, v in parameters.items() if n not in WITHOUT_EFFECT}
+    processes.agree(bind_each(facts | known))
+    if groups is not None:
+        totals = processes.total(torch.from_numpy(groups.counts.astype(np.int64)))
+        groups = replace(groups, totals=totals.numpy())
+    return int(processes.total(torch.tensor(len(X)))), groups
+
+
+def watched(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) -> str:
+    """Compare weights each epoch, refuse rows held by several processes, and state it."""
+    processes.refuse_copies(lambda: _as_read(rows))
+    processes.watch(vector, epoch)
+    return PROCESSES.format(n=processes.size)
+
+
+def _as_read(rows: Rows) -> Iterator[NDArray[np.floating]]:
+    """Read all rows in the dtype in which the model does."""
+    import torch
+
+    if rows.stored is None:
+        yield rows.X.cpu().numpy()
+        return
+    dtype = torch.empty(0, dtype=rows.X.dtype).numpy().dtype
+    for places in rows.stored.places():
+        yield rows.stored.take(places, dtype)
+
+
+def label_cells(labels: torch.Tensor, groups: np.ndarray | None, classes: Any) -> torch.Tensor:
+    """Cell ``group * n_labels + label`` of each row; rows of no group are never drawn: any."""
+    import torch
+
+    assert groups is not None
+    n_labels = int(labels.max()) + 1 if classes is None else len(classes)
+    codes = torch.from_numpy(groups).long().to(labels.device)
+    return (codes * n_labels + labels.long()).clamp(min=0)
+
+
+def rows_of(
+    X: Any,
+    labels: np.ndarray,
+    cells: np.ndarray | None,
+    module: nn.Module,
+    link: str,
+    persons: Persons | None,
+) -> Rows:
+    """Rows as the engine takes them; those of no cell, and of no label, contribute nothing.
+
+    `labels` (n,): codes of classes, negative for none; under the link "number" the numbers.
+    """
+    import torch
+
+    from skfairdp.engine.nets import as_tensor
+    from skfairdp.engine.release import Rows
+
+    stored = X if isinstance(X, StoredRows) else None
+    tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
+    codes = np.zeros(len(X), dtype=np.int8) if cells is None else cells
+    if link == "number":
+        target = torch.from_numpy(labels).to(tensor.device)
+    else:
+        target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
+        if labels.min() < 0:
+            codes = np.where(labels < 0, codes.dtype.type(-1), codes)
+        target = target.to(tensor.dtype if link == "logit" else torch.int64)
+    if stored is not None:
+        # Signed even where all rows are of no cell, whose codes are negative.
+        codes = codes.astype(np.min_scalar_type(-1 - max(int(codes.max()), 0)))
+    return Rows(tensor, (target,), codes, persons, stored)

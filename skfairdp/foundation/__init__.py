@@ -1,0 +1,1 @@
+"""Foundation of every room: parameter checks, figures in print, sentences, docstrings, tags."""

@@ -1,0 +1,170 @@
+"""Persons with several rows: assignment of rows to persons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from datetime import date
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.records.labels import factorized, label_column
+from skfairdp.records.one_column import columns_of
+from skfairdp.records.stored_rows import StoredRows
+
+_IDENTIFIER = re.compile(
+    r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"
+    r"first name|last name|full name|"
+    r"(?:account|case|client|contract|customer|member|patient|policy|social security) "
+    r"(?:no|nr|num|number|key))(?:$|[^a-z])|^(?:index|unnamed [0-9 ]+)$"
+)
+# Fewer rows, or a smaller share of different values, are no sign of an identifier.
+_ENOUGH_ROWS, _DIFFERENT = 20, 0.5
+_HELD_OUT = b"one held-out row of each person"  # key of the hash of ids; public
+
+
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """Rows sorted by the person that they belong to."""
+
+    codes: NDArray[np.int64]  # (n,): person of each row, numbered by their first rows
+    count: int  # Number of persons
+    most: int  # Rows that a person brings to a sum, at most
+
+    def one_each(self, of_rows: NDArray[np.int64], error: str) -> NDArray[np.int64]:
+        """Turn a code of each row into one of each person; negative where no row has one.
+
+        `error`: what is said where two rows of a person have different codes.
+        """
+        used = of_rows >= 0
+        own = np.full(self.count, -1, dtype=np.int64)
+        own[self.codes[used]] = of_rows[used]
+        if not np.array_equal(own[self.codes[used]], of_rows[used]):
+            raise ValueError(error)
+        return own
+
+    def one_row_each(self, below: Callable[..., NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Take one row of each person: row numbers, in order of the persons.
+
+        `below`: draws a place for each number of rows, less than it.
+        """
+        order = np.argsort(self.codes, kind="stable")
+        counts = np.bincount(self.codes, minlength=self.count)
+        return np.asarray(order[np.cumsum(counts) - counts + below(counts)], dtype=np.int64)
+
+    def same_row_each(self, person_ids: Any) -> NDArray[np.int64]:
+        """Take the row of each person that a public hash of the id names, in every call."""
+        (column,) = columns_of(person_ids)
+        ids = np.asarray(column, dtype=object)[self.one_row_each(np.zeros_like)]
+
+        def below(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+            # Numbers as they are equal: 7 and 7.0 are one person.
+            texts = (str(int(each) if _kind(each) == "number" else each) for each in ids)
+            words = (text.encode("utf-8", "surrogatepass") for text in texts)
+            hashes = (int.from_bytes(blake2b(each, key=_HELD_OUT).digest()) for each in words)
+            return np.array([h % n for h, n in zip(hashes, counts.tolist(), strict=True)], int)
+
+        return self.one_row_each(below)
+
+
+def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
+    """Check one id a row, and number the persons.
+
+    Refused are missing ids, and ids of which it is not certain when two are the same. No message
+    shows an id or how many there are.
+    """
+    dtype = getattr(person_ids, "dtype", None)
+    dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+    short = str(dtype).lower().rpartition(".")[2] in ("float16", "bfloat16", "float32")
+    if isinstance(person_ids, list | tuple) or str(dtype) == "object":
+        short = any(isinstance(value, np.float16 | np.float32) for value in person_ids)
+    if short:
+        raise ValueError(
+            "'person_ids' holds floats of 16 or 32 bits, whose rounding could make one person of "
+            "two. Read ids as text or as integers."
+        )
+    ids = label_column(person_ids, n_rows, declared=True, name="person_ids")
+    codes, found = factorized(ids)
+    if bool(np.any(codes < 0)):
+        raise ValueError(
+            "'person_ids' has missing values, or values without a hash such as lists. Every row "
+            "needs the id of its person: give the rows of an unknown person a new id, if no "
+            "known person has them, or leave them out."
+        )
+    kinds = {_kind(value) for value in found}
+    if len(kinds) > 1:
+        raise ValueError(
+            "'person_ids' mixes kinds of values, such as numbers and texts: 7 and '7' would be two "
+            "persons. Turn all ids into text, or all into whole numbers."
+        )
+    if kinds == {"number"}:
+        values = np.asarray(found, dtype=np.float64)
+        floats = any(isinstance(value, float | np.floating) for value in found)
+        if floats and bool(np.any((values != np.rint(values)) | (np.abs(values) >= 2.0**53))):
+            raise ValueError(
+                "'person_ids' holds floats that are not whole numbers below 2**53, so that a "
+                "rounded digit could make two persons of one. Read ids as text or as integers."
+            )
+    return Persons(codes, len(found), most)
+
+
+def looks_like_an_identifier(name: Hashable) -> bool:
+    """Whether a column's name is that of an identifier; no value is looked at."""
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower()
+    return bool(_IDENTIFIER.search(re.sub(r"[_\W]+", " ", split)))
+
+
+def warn_of_ids(X: Any, *, persons_known: bool) -> None:
+    """Warn of columns that look like identifiers, which the data owner asked for.
+
+    Names and numbers of different values are looked at, without noise. `persons_known`: whether
+    it was said whose row it is.
+    """
+    if issparse(X) or isinstance(X, StoredRows) or np.ndim(X) != 2:
+        raise ValueError("check_ids=True needs columns of a dense table in memory; 'X' is none.")
+    if not isinstance(X, pd.DataFrame):
+        X = pd.DataFrame(np.asarray(X), columns=getattr(X, "columns", None))
+    repeated: list[str] = []
+    different: list[str] = []
+    for place, name in enumerate(X.columns):
+        codes, found = factorized(X.iloc[:, place])
+        n, named = int((codes >= 0).sum()), looks_like_an_identifier(name)
+        if not named and (n < _ENOUGH_ROWS or len(found) < _DIFFERENT * n or _measured(found)):
+            continue
+        (different if len(found) == n else repeated).append(repr(name))
+    what = ""
+    if repeated and not persons_known:
+        what += (
+            f" Identifiers with several rows each, as it seems: {', '.join(repeated)}. Epsilon is "
+            "about one row, and a person with several loses more. If one says whose row it is, "
+            "pass it as person_ids (--person-ids)."
+        )
+    if different:
+        what += (
+            f" Another value in every row: {', '.join(different)}. As features they tell a model "
+            "who is who, and nothing else. Leave them out."
+        )
+    if what:
+        warn_user(f"Columns were looked at without noise, for you alone.{what}", PrivacyWarning)
+
+
+def _measured(values: list[Any]) -> bool:
+    """Whether some values are dates, or numbers that are not whole."""
+    if any(isinstance(value, np.datetime64 | date) for value in values):
+        return True
+    text = pd.Series(map(str, values), dtype=object)  # whole numbers may be beyond float64
+    with np.errstate(invalid="ignore"):  # of infinite ones
+        return bool((pd.to_numeric(text, errors="coerce").astype(np.float64) % 1.0 > 0.0).any())
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
+        return "number"
+    return "text" if isinstance(value, str) else type(value).__name__

@@ -1,0 +1,39 @@
+"""Tests of labels and of rows at given positions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy.sparse import coo_array, csc_array
+
+from skfairdp.records.labels import take_rows
+
+TABLE = np.arange(12).reshape(4, 3)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        TABLE,
+        TABLE.tolist(),
+        tuple(map(tuple, TABLE.tolist())),
+        pd.DataFrame(TABLE, index=[3, 2, 1, 0]),
+        csc_array(TABLE),
+        coo_array(TABLE),
+        pa.table({name: TABLE[:, column] for column, name in enumerate("abc")}),
+        memoryview(TABLE),
+    ],
+    ids=lambda rows: type(rows).__name__,
+)
+def test_rows_are_taken_by_position_from_any_container(rows):
+    taken = take_rows(rows, np.array([2, 0]))
+    found = taken.toarray() if hasattr(taken, "toarray") else np.asarray(taken)
+    assert np.array_equal(found, TABLE[[2, 0]])
+    assert isinstance(taken, np.ndarray | list | pd.DataFrame | pa.Table) or hasattr(taken, "tocsr")
+
+
+def test_a_series_is_read_by_position_and_not_by_label():
+    labels = pd.Series(["a", "b", "c"], index=[2, 1, 0])
+    assert list(take_rows(labels, np.array([0]))) == ["a"]
