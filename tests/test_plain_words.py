@@ -21,7 +21,9 @@ PHRASES = (
 )  # fmt: skip
 BANNED = re.compile("|".join(PHRASES), re.IGNORECASE)
 # Acceptance targets are no results.
-TARGETS = re.compile(r"\b(to be reached|wanted|missed)\b", re.IGNORECASE)
+TARGETS = re.compile(
+    r"\b(to be reached|wanted|missed|goals?|(is|was|were) the aim)\b", re.IGNORECASE
+)
 # Names in code, and titles.
 CODE = re.compile(r"``?[^`]*``?|\]\([^)]*\)")
 MODULES = [

@@ -32,7 +32,10 @@ def scikit_learn_config() -> Iterator[None]:
 # The noise of about one fit of 150 leaves the start of a path above the tolerance.
 @pytest.mark.filterwarnings("ignore:The path does not keep:skfairdp.exceptions.FairnessWarning")
 @pytest.mark.usefixtures("scikit_learn_config")
-def test_python_blocks_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_blocks_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     source = tmp_path / "readme.py"
     for block in blocks("python"):
         source.write_text(block, encoding="utf-8")

@@ -10,9 +10,11 @@ function that is first entered lies in another folder of the package than the on
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import io
 import json
+import pkgutil
 import sys
 import tempfile
 import warnings
@@ -25,9 +27,12 @@ from typing import Any
 import numpy as np
 
 import skfairdp
-import skfairdp.certificate.certifying
 from tests.entropy import repeated
 
+# Imported first, as nothing that runs at an import is a step of a flow.
+for module in pkgutil.walk_packages(skfairdp.__path__, "skfairdp."):
+    if module.name.split(".")[1] not in {"__main__", "interchange", "comparators"}:
+        importlib.import_module(module.name)
 PACKAGE = str(Path(skfairdp.__file__).parent) + "/"
 
 

@@ -2,7 +2,8 @@
 
 ``python examples/reproduce/classes.py --out FOLDER`` writes classes.csv (a row a model, set, seed
 and tolerance); ``--sets``, ``--methods``, ``--notions`` and ``--seeds`` choose, and what is in the
-file already is not run again. ``--table`` prints the table of docs/results/classes.md.
+file already is not run again. ``--table`` prints the table of docs/results/classes.md, and
+``--picture FILE`` draws its picture.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import warnings
 from functools import lru_cache
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from classes_data import SETS, ClassTask
@@ -103,10 +105,14 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--notions", nargs="*", default=["demographic_parity"])
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.table:
         print(table(pd.read_csv(options.out / "classes.csv")))
+        return
+    if options.picture:
+        draw(pd.read_csv(options.out / "classes.csv"), options.picture)
         return
     jobs = [
         (name, notion, method, seed)
@@ -139,6 +145,19 @@ def table(rows: pd.DataFrame) -> str:
     found = by[["accuracy", "gap", "gap of training", "kept_tolerance"]].mean().round(4)
     found["stated"] = by["stated"].sum().astype(str) + " of " + by["stated"].count().astype(str)
     return found.reset_index().astype(object).fillna("").to_markdown(index=False)
+
+
+def draw(rows: pd.DataFrame, file: Path) -> None:
+    """Draw accuracy against the gap on test rows of Adult, a line a method."""
+    figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+    adult = rows[(rows["set"] == "adult_hours") & (rows["notion"] == "demographic_parity")]
+    for (method, points), marker in zip(adult.groupby("method"), "osD^v", strict=False):
+        means = points.groupby("tolerance")[["gap", "accuracy"]].mean()
+        line = ":" if method.endswith("without noise") else "-"
+        axes.plot(means["gap"], means["accuracy"], line, marker=marker, label=method)
+    axes.set(xlabel="gap between women and men (test rows)", ylabel="accuracy", xlim=(0, None))
+    axes.legend(loc="lower right")
+    figure.savefig(file, dpi=150)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.protocol import Certifiable
 from skfairdp.receipts import Charge, Receipt
 from skfairdp.receipts.digests.state import WITHOUT_EFFECT, Recipe
-from skfairdp.receipts.receipt import bind_each, changes, receipt_of
+from skfairdp.receipts.receipt import bind_each, changes
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -113,7 +113,8 @@ class ChargedFit:
     def _warn_of_another_fit(self) -> None:
         """Warn that a second fit without a ledger spends again; no trace of rows is kept."""
         fitted = vars(self).get(self._post_processes or "", self)
-        own, found, receipt = vars(fitted), [], receipt_of(fitted)
+        own, found = vars(fitted), []
+        receipt = own.get("receipt_")
         if self._learns_from_rows and receipt is not None and receipt.quote is not None:
             found.append(receipt.quote.privacy)  # where releases cost as well, that of the fit
         if "releases_" in own and fitted.releases_.total:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base.estimator import PrivateEstimator
-from skfairdp.foundation.expected_checks import (
+from skfairdp.base.expected_checks import (
     DRAWN_DECISIONS,
     FRESH_FITS,
     FRESH_REGRESSIONS,

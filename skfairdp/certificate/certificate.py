@@ -153,6 +153,7 @@ class Certificate(Claims):
         monitor: Watch | None = None,
         template: str = PLAIN,
         path: Frontier | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> str:
         """Write a whole page that can be filed, sent and printed by itself.
 
@@ -175,6 +176,9 @@ class Certificate(Claims):
             does not know is marked "not stated".
         path : FairPathClassifier, optional
             Adds the frontier between accuracy and the gap, with the point in use.
+        about : mapping, optional
+            Answers that only you know to questions of a template: "justification",
+            "intended_use", "data_curators", "actors"; other names as in `to_registry` are not used.
 
         Returns
         -------
@@ -188,10 +192,10 @@ class Certificate(Claims):
         MonitorError
             When the monitor watches something else.
         ValueError
-            When there is no such template.
+            When there is no such template, or `about` names something else.
         """
         book = as_ledger(ledger)
-        given = self, book, epsilon, tolerance, monitor, template, path
+        given = self, book, epsilon, tolerance, monitor, template, path, about
         sections = certificate_sections(*given, whole=True)
         return html_page(printable(title), printable(self._subtitle), sections)
 
@@ -206,6 +210,7 @@ class Certificate(Claims):
         monitor: Watch | None = None,
         template: str = PLAIN,
         path: Frontier | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> str:
         """Write the same as Markdown, to be kept with the model.
 
@@ -219,7 +224,7 @@ class Certificate(Claims):
         str
         """
         book = as_ledger(ledger)
-        given = self, book, epsilon, tolerance, monitor, template, path
+        given = self, book, epsilon, tolerance, monitor, template, path, about
         sections = certificate_sections(*given, whole=True)
         return markdown_card(printable(title), printable(self._subtitle), sections)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
@@ -11,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.certificate import counted_claims as counted
-from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
 from skfairdp.certificate.number_errors import NumberErrors
-from skfairdp.certificate.outcomes import Outcomes
+from skfairdp.certificate.outcomes import Accuracy, Outcomes
+from skfairdp.certificate.score_counts import ScoreCounts
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
@@ -23,13 +24,14 @@ from skfairdp.fairness.bounds.total_variation import total_variation, total_vari
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
-from skfairdp.fairness.notions import Stratum
-from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
+from skfairdp.fairness.notions import Notion, Stratum
+from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE, TRAINING
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.figures import as_given, rounded_down, rounded_up
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
-from skfairdp.receipts.unwrap import Deployed, takes_groups
+from skfairdp.receipts.receipt import receipt_of
+from skfairdp.receipts.unwrap import Deployed, charges_privacy, takes_groups
 from skfairdp.records.labels import count_rows, take_rows
 
 _LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show anything
@@ -45,6 +47,7 @@ class Evaluation:
     accuracy: Accuracy | None = None
     outcomes: Outcomes | None = None
     errors: NumberErrors | None = None
+    scores: ScoreCounts | None = None
 
 
 def evaluate(
@@ -60,19 +63,24 @@ def evaluate(
             strata = tuple(s.beside_unlabelled(not notion.needs_labels) for s in strata)
         notions.append((notion, strata))
     basis = counted.Basis(settings, rows.groups.labels, held.assumptions(settings))
-    if settings.count_epsilon is not None:
-        noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)
+    scores = held.scores(deployed) if settings.scores else None
+    if settings.private:
+        epsilon, *of_scores = settings.parts_of_epsilon
+        noisy = table + source.discrete_laplace(epsilon, table.shape)
+        for each in of_scores:
+            assert scores is not None
+            scores = scores.with_noise(source.discrete_laplace(each, (scores.size,)), each)
         claims = [counted.noisy_claim(rates, table, noisy, basis) for rates in notions]
-        noise = noise_variance(settings.count_epsilon)
+        noise = noise_variance(epsilon)
         accuracy = Accuracy.of_table(noisy[:, : len(held.classes)], noise)
         outcomes = _outcomes(held, noisy, settings)
-        return Evaluation(tuple(claims), None, accuracy=accuracy, outcomes=outcomes)
+        return Evaluation(tuple(claims), None, (), accuracy, outcomes, scores=scores)
     claims = [counted.exact_claim(rates, table, basis) for rates in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, held, notions, settings)
     claims += _downstream_claims(deployed, held, notions, settings)
     accuracy, outcomes = Accuracy.of_table(table), _outcomes(held, table, settings)
-    return Evaluation(tuple(claims), int(table.sum()), accuracy=accuracy, outcomes=outcomes)
+    return Evaluation(tuple(claims), int(table.sum()), (), accuracy, outcomes, scores=scores)
 
 
 def _outcomes(held: HeldOut, table: NDArray, settings: EvaluationSettings) -> Outcomes | None:
@@ -80,7 +88,8 @@ def _outcomes(held: HeldOut, table: NDArray, settings: EvaluationSettings) -> Ou
     labelled = held.rows.y is not None and len(held.classes) == 2
     if not labelled or settings.public_sizes:  # then counts of a cell are not independent
         return None
-    return Outcomes.of_table(held.rows.groups.labels, table, settings.count_epsilon)
+    epsilon = settings.parts_of_epsilon[0] if settings.private else None
+    return Outcomes.of_table(held.rows.groups.labels, table, epsilon)
 
 
 def without_bounds(evaluation: Evaluation) -> Evaluation:
@@ -206,3 +215,28 @@ def leakage_remarks(
         f"group (estimate {measured.value:.4f}), shown by a classifier that guesses it; this "
         "confidence is apart from that of other claims.",
     )
+
+
+def claims_of_mechanism(
+    deployed: Deployed, notions: Sequence[Notion], turned: bool
+) -> tuple[FairnessGuarantee, ...]:
+    """Collect the bounds that a fitted model states before any evaluation.
+
+    `turned`: whether the first of two classes is the positive one.
+    """
+    # What mechanisms promise about the second class is not said of the first.
+    notions = tuple(n for n in notions if not turned or n.alike_for_both)
+    hooks = [answers_of(deployed.final)._mechanism_fairness]
+    place = deployed.place_of_release
+    # A model that also sees the group of a row sees more than its release.
+    if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
+        hooks.append(deployed.stages[place][1]._mechanism_fairness)
+    claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
+    searched = any(charges_privacy(search) for search in deployed.searches)
+    receipt = receipt_of(deployed.final)  # of a model that was taken out of a search, too
+    searched |= receipt is not None and receipt.one_of_several
+    if claims and (searched or deployed.changes):
+        # True of one fit over its noise, not of the best of several, nor of what was put in
+        # its place.
+        claims = tuple(claim for claim in claims if claim.scope != TRAINING)
+    return claims

@@ -1,4 +1,4 @@
-"""Rates of decisions and of errors by group, from counts that are bought anyway."""
+"""Outcomes of groups, and accuracy of a model, from counts of held-out rows."""
 
 from __future__ import annotations
 
@@ -125,3 +125,109 @@ class Outcomes:
         groups = tuple(map(label_from_json, document["groups"]))
         counts = tuple(tuple(map(tuple, of_group)) for of_group in document["counts"])
         return cls(groups, counts, document["count_epsilon"])
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Right answers of a model, and of the label that is most frequent among the same rows.
+
+    Examples
+    --------
+    >>> from skfairdp.certificate.outcomes import Accuracy
+    >>> print(Accuracy(rows=1000, right=810, constant=760, error=15.0, noisy=False))
+    Accuracy on the held-out rows: 0.810; of the most frequent label for everybody: 0.760.
+    """
+
+    rows: float
+    right: float
+    constant: float
+    error: float  # standard error of the difference of the two
+    noisy: bool
+    # Counts by label and answer, where there are two of each, the positive one last.
+    table: tuple[tuple[float, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        numbers = (self.rows, self.right, self.constant, self.error)
+        if not all(math.isfinite(x) for x in numbers) or self.rows <= 0 or self.error < 0:
+            raise ValueError("'accuracy' must hold finite numbers, with rows above 0.")
+        if not isinstance(self.noisy, bool):
+            raise ValueError("'noisy' of 'accuracy' must be true or false.")
+        least = 0.0 if self.noisy else abs(self.right - self.constant)
+        counted = sorted((0.0, self.right, self.constant, self.rows))
+        follows = self.noisy or (counted[0] == 0.0 and counted[-1] == self.rows)
+        if self.table is not None:
+            counts = np.array(self.table, dtype=np.float64)
+            follows = counts.shape == (2, 2) and bool(self.noisy or counts.min() >= 0)
+            if follows:
+                object.__setattr__(self, "table", tuple(map(tuple, counts.tolist())))
+                found = (counts.sum(), counts.trace(), counts.sum(axis=1).max())
+                most = int(counts.sum(axis=1).argmax())
+                least, follows = _differ(counts, most), bool(np.all(np.isclose(numbers[:3], found)))
+        # Who states less than the error of the counts alone calls a model better than it is.
+        if not follows or self.error < (1.0 - 1e-9) * math.sqrt(max(least, 1.0)):
+            raise ValueError("'accuracy' does not follow from its counts.")
+
+    @classmethod
+    def of_table(cls, table: NDArray, noise_variance: float = 0.0) -> Self | None:
+        """Count (group x label x prediction), with noise in each entry; None without rows."""
+        counts, n = table.sum(axis=0), len(table[0])
+        if counts.shape[0] < 2 or counts.sum() <= 0:
+            return None
+        of_labels, right = counts.sum(axis=1), float(counts.trace())
+        noise = len(table) * 2 * (n - 1) * noise_variance
+        errors = [math.sqrt(max(_differ(counts, label), 1.0) + noise) for label in range(n)]
+        most = int(of_labels.argmax())
+        constant, error = float(of_labels[most]), errors[most]
+        if right > constant:
+            # Which label is the most frequent is read off the same rows: the model must beat each.
+            error = (right - constant) / float(((right - of_labels) / errors).min())
+        of_two = None if counts.shape != (2, 2) else counts.tolist()
+        return cls(float(counts.sum()), right, constant, error, noise_variance > 0.0, of_two)
+
+    @property
+    def no_better(self) -> bool:
+        """Whether the model is not shown to beat the constant answer, at 95 %."""
+        return self.right - self.constant < 1.645 * self.error
+
+    @property
+    def measures(self) -> tuple[tuple[str, float | None, float | None], ...]:
+        """Name of a measure, its value for the model, and for the constant answer."""
+        found = [("accuracy", _share(self.right, self.rows), _share(self.constant, self.rows))]
+        if self.table is not None:
+            (negative, false), (missed, positive) = self.table
+            base = _share(missed + positive, self.rows)
+            recalls = _share(positive, missed + positive), _share(negative, negative + false)
+            balanced = None if None in recalls else sum(recalls) / 2.0  # type: ignore[arg-type]
+            chosen, refused = _share(positive, positive + false), _share(missed, missed + negative)
+            found += [
+                ("balanced accuracy (the AUC of yes or no)", balanced, 0.5),
+                ("positive labels among positive answers", chosen, base),
+                ("positive labels among negative answers", refused, base),
+                ("positive labels among all (base rate)", base, base),
+            ]
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dict of JSON types; files of earlier versions have no table."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        (_, model, constant), *_ = self.measures
+        worse = self.constant - self.right >= 1.645 * self.error
+        why = "it is worse." if worse else "the difference is within its error."
+        return (
+            f"{'Noisy accuracy' if self.noisy else 'Accuracy'} on the held-out rows: {model:.3f}; "
+            f"of the most frequent label for everybody: {constant:.3f}."
+        ) + f" NO BETTER THAN A CONSTANT: {why}" * self.no_better
+
+
+def _differ(counts: NDArray, label: int) -> float:
+    """Rows that either the model or one label for everybody gets right, and not both.
+
+    `counts`: by label and answer.
+    """
+    return float(counts.trace() + counts[label].sum() - 2.0 * counts[label, label])
+
+
+def _share(part: float, whole: float) -> float | None:
+    return min(max(float(part / whole), 0.0), 1.0) if whole > 0 else None

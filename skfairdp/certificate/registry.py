@@ -30,6 +30,8 @@ ABOUT = (
     "notes",
     "registry_authors",
 )
+# Those of them that templates ask for by name.
+ANSWERED = ("justification", "intended_use", "data_curators")
 TIMING = (
     "Timing and platform: running time, memory and errors of the machine are not part of what is "
     "released, and the guarantee does not cover a party that observes them during training."
@@ -37,16 +39,21 @@ TIMING = (
 _LISTS = ("data_curators", "registry_authors")
 
 
-def registry_entry(
-    claims: Claims, about: Mapping[str, Any], ledger: PrivacyLedger | None
-) -> dict[str, Any]:
-    """Fill in the registry's schema; what is not known is marked "to be stated"."""
+def check_about(about: Mapping[str, Any]) -> None:
+    """Refuse names that nobody asks for, and a text in place of a list of names."""
     unknown = sorted(set(about) - set(ABOUT))
     if unknown:
         raise ValueError(f"'about' names {', '.join(unknown)}; it may name {', '.join(ABOUT)}.")
     for name in _LISTS:
         if name in about and (isinstance(about[name], str) or not list(about[name])):
             raise ValueError(f"{name!r} of 'about' must be a list of names; got {about[name]!r}.")
+
+
+def registry_entry(
+    claims: Claims, about: Mapping[str, Any], ledger: PrivacyLedger | None
+) -> dict[str, Any]:
+    """Fill in the registry's schema; what is not known is marked "to be stated"."""
+    check_about(about)
     stated = claims.privacy
     if stated is None or stated.is_void:
         raise ValueError("The certificate promises no privacy, so there is nothing to register.")
@@ -219,14 +226,21 @@ def _kind(name: str) -> str:
     return {"NoOpDpEvent": "none"}.get(name, name.removesuffix("DpEvent"))
 
 
-def answers(claims: Claims) -> tuple[tuple[str, str], ...]:
-    """Answers to what guidelines ask of a deployment, by the names that templates use."""
+def answers(claims: Claims, about: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Answer the questions that guidelines ask of a deployment, by the names in templates."""
+    check_about(about)
+    told = tuple(
+        (name, ", ".join(map(str, about[name])) if name in _LISTS else str(about[name]))
+        for name in ANSWERED
+        if name in about
+    )
     stated = claims.privacy
     if stated is None or stated.is_void:
-        return ()
+        return told
     facts = {fact.name: fact.value for fact in claims.facts}
     variant, loss = _variant(claims, stated, facts), _loss(stated)
     return (
+        *told,
         ("variant", variant["variant_name"]),
         ("exact adjacency", loss["privacy_unit_details"]),
         ("unprotected", variant["unprotected_quantities"]),
@@ -235,7 +249,7 @@ def answers(claims: Claims) -> tuple[tuple[str, str], ...]:
         ("post-processing", _accounting(stated, None)["post_processing"]),
         ("composition", _accounting(stated, None)["composition"]),
         ("preparation", " ".join(_preparation(claims, facts))),
-        ("trust", _model(stated, TO_BE_STATED, None)["actors"]),
+        ("trust", _model(stated, str(about.get("actors", TO_BE_STATED)), None)["actors"]),
     )
 
 

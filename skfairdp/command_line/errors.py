@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dis
+import linecache
 import signal
 import sys
 import threading
@@ -72,7 +72,7 @@ def explained(error: BaseException) -> tuple[int, str]:
             named = [text for text in (error.strerror, error.filename) if text]
             return 2, ": ".join(map(str, named)) or unworded
         case ValueError():
-            return 2, str(error) if _worded_here(error) else f"That cannot be used: {unworded}."
+            return 2, str(error) if _worded_here(place) else f"That cannot be used: {unworded}."
         case Terminated():
             return 128 + signal.SIGTERM, "Terminated."
         case KeyboardInterrupt():
@@ -85,20 +85,17 @@ def explained(error: BaseException) -> tuple[int, str]:
             )
 
 
-def _worded_here(error: Exception) -> bool:
-    """Whether a ``raise`` of this package made the error, and not a function that it called.
+def _worded_here(place: traceback.FrameSummary) -> bool:
+    """Whether a ``raise`` of this package made an error, and not a function that it called.
 
-    Python's own ValueErrors, as of ``float(cell)``, quote a cell and come from the same frames; the
-    instruction that was running is all that distinguishes them.
+    Python's own ValueErrors, as of ``float(cell)``, quote a cell and come from the same files.
+    `place`: where the error was raised.
     """
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    if last is None:
+    own = Path(place.filename).is_relative_to(Path(skfairdp.__file__).parent)
+    if not own or place.lineno is None or place.colno is None:
         return False
-    code = last.tb_frame.f_code
-    own = Path(code.co_filename).is_relative_to(Path(skfairdp.__file__).parent)
-    return own and code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    # Of a call inside of a raise statement, the place is that of the call.
+    return linecache.getline(place.filename, place.lineno)[place.colno :].startswith("raise ")
 
 
 def show_warning(

@@ -16,10 +16,10 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from skfairdp.base.expected_checks import expecting
 from skfairdp.comparators.networks import Batch, Losses, Widths
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups, groups_of_training
-from skfairdp.foundation.expected_checks import expecting
 from skfairdp.foundation.parameters import (
     BOOLEAN,
     COUNT,

@@ -15,10 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
 from skfairdp.base import PrivateClassifier
+from skfairdp.base.expected_checks import expecting
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.foundation.expected_checks import expecting
 from skfairdp.foundation.parameters import COUNT, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource

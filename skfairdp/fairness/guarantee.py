@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.kinds import KINDS
-from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.fairness.notions import NOTIONS, get_notion, meaning_of
 from skfairdp.fairness.scopes import DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.foundation.figures import rounded_up
@@ -269,7 +269,9 @@ class FairnessGuarantee:
     @property
     def meaning(self) -> str:
         """Explain the comparison in one sentence for readers who are not statisticians."""
-        return get_notion(self.notion).meaning if self.words is None else self.words[1]
+        if self.words is not None:
+            return self.words[1]
+        return meaning_of(self.notion, len({count.stratum for count in self.counts}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict of JSON types."""

@@ -252,23 +252,21 @@ def _accuracy_parity(classes: Sequence) -> _Rates:
     return [("", pairs(classes), np.eye(len(classes), dtype=bool))]
 
 
-_KNOWN = {  # rates that are compared, whose share of what that is, and its cells
+_KNOWN = {  # rates that are compared, the share that each is, and its cells
     "demographic_parity": (
         "selection rates",
-        "The share of people who are given the positive outcome (of more than two outcomes: each)",
+        "The share of people who are given the positive outcome",
         _demographic_parity,
     ),
     "equal_opportunity": (
         "true positive rates",
-        "Among people whose true label is positive, the share who are given the positive outcome "
-        "(of more than two labels: among people of each, the share who are given it)",
+        "Among people whose true label is positive, the share who are given the positive outcome",
         _equal_opportunity,
     ),
     "equalized_odds": (
         "true and false positive rates",
         "Among people whose true label is positive, and among the others, the share who are given "
-        "the positive outcome (of more than two labels: among people of each, the share who are "
-        "given each)",
+        "the positive outcome",
         _equalized_odds,
     ),
     "accuracy_parity": (
@@ -276,6 +274,12 @@ _KNOWN = {  # rates that are compared, whose share of what that is, and its cell
         "The share of people for whom the prediction is right",
         _accuracy_parity,
     ),
+}
+# The shares where there are more than two outcomes, and none is the positive one.
+_OF_SEVERAL = {
+    "demographic_parity": "The share of people who are given an outcome, for each outcome,",
+    "equal_opportunity": "Among people of each true label, the share who are given that label",
+    "equalized_odds": "Among people of each true label, the share who are given each outcome",
 }
 NOTIONS: dict[str, Notion] = {
     name: Notion(
@@ -287,6 +291,14 @@ NOTIONS: dict[str, Notion] = {
     )
     for name, (rates, share, cells) in _KNOWN.items()
 }
+
+
+def meaning_of(name: str, n_rates: int) -> str:
+    """Explain a notion with a known name, from its number of rates: two outcomes have fewest."""
+    notion = NOTIONS[name]
+    if name in _OF_SEVERAL and n_rates > len([*notion.cells((0, 1))]):
+        return f"{_OF_SEVERAL[name]} is compared between groups."
+    return notion.meaning
 
 
 def get_notion(notion: str | Notion) -> Notion:

@@ -150,8 +150,8 @@ class BudgetedPredictor(Planned, PrivatePredictor):
 
     def _planned(self, sizes: Sizes) -> tuple[float, Plan]:
         """Noise multiplier and plan of a fit, for sizes that it can protect."""
-        check_delta(self.delta, sizes.total)
         given, free, price = self.noise_multiplier, self._free, sizes.prior_epsilon
+        check_delta(self.delta, sizes.total)
         if isinstance(given, Mapping):
             # Stated in `noise_multiplier_` alone; the plan takes, and checks, each group's own.
             numbers = (v for v in given.values() if isinstance(v, Real))

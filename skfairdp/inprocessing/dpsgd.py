@@ -55,7 +55,6 @@ class DPSGDClassifier(ClassWeighted):
     _parameters = {"public_parity": (Kind((PublicParity,), "a PublicParity"), NONE)}
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
-        super()._check_net(prepared, plan, row_shape)
         if self.public_parity is not None:
             self.public_parity.bind(prepared, row_shape)
 

@@ -38,7 +38,7 @@ from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.receipt import bind_each
 from skfairdp.records import Given
-from skfairdp.records.stored_rows import in_chunks, stored_rows
+from skfairdp.records.stored_rows import in_chunks
 
 if TYPE_CHECKING:
     import torch
@@ -190,9 +190,7 @@ class GradientPredictor(BudgetedPredictor):
         return X[known], labels[known], kept
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
-        """Check the mechanism's requirements for its net, before anything is charged."""
-        plan.check_exact_noise(prepared.flat.vector.numel())
-        refuse_idle_optimizer(prepared)
+        """Check the mechanism's own requirements for its net, before anything is charged."""
 
     def _fit(self, given: Given, charge: Charge) -> Receipt:
         from skfairdp.engine.processes import Processes
@@ -213,11 +211,12 @@ class GradientPredictor(BudgetedPredictor):
 
     def _read(self, given: Given, processes: Processes, charge: Charge) -> ReadRows:
         """Check and encode rows, labels, groups and persons; agree on them with other processes."""
-        stored = stored_rows(given.X) if self._in_parts else None
-        X, classes, labels = self._encoded(given.X if stored is None else stored, given.y)
+        X, classes, labels = self._encoded(given.X, given.y)
         groups = self._encode_groups(given.sensitive_features, len(X))
         persons = given.persons(len(X), int(self.max_rows_per_person))
+        unit = given.unit
         X, labels, groups = self._used(X, labels, groups)
+        unit = self._protected(unit)
         seed, noise = self._randomness()
         n = len(X) if persons is None else persons.count
         if processes.size > 1:
@@ -228,11 +227,11 @@ class GradientPredictor(BudgetedPredictor):
             seed = processes.first(seed)
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
-        unit = self._protected(given.unit)
         n_classes = 2 if classes is None else len(classes)
-        counted = groups_of_records(groups, persons)
+        counted = groups if persons is None else groups_of_records(groups, persons)
         facts = RowFacts(n, counted, unit=unit, n_classes=n_classes)
-        return ReadRows(X, labels, groups, persons, classes, facts, seed, noise)
+        shape = tuple(X.shape[1:])
+        return ReadRows(X, shape, labels, groups, persons, classes, facts, seed, noise)
 
     def _prepare(
         self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None, seed: int
@@ -261,8 +260,10 @@ class GradientPredictor(BudgetedPredictor):
         released = copy_module(prepared.module)
         refuse_unstable_rows(prepared.module, row_shape)
         link = link_of(prepared.criterion, of_numbers=classes is None)
-        self._check_net(prepared, quote.plan, row_shape)
+        refuse_idle_optimizer(prepared)
         refuse_wrong_outputs(prepared.module, row_shape, n_classes, link, n_logits)
+        quote.plan.check_exact_noise(prepared.flat.vector.numel())
+        self._check_net(prepared, quote.plan, row_shape)
         return ReadyNet(prepared, released, link)
 
     def _try_out(
@@ -284,21 +285,21 @@ class GradientPredictor(BudgetedPredictor):
 
         plan, prepared, groups = quote.plan, ready.prepared, read.groups
         assert plan is not None
-        module = prepared.module
-        cells = self._cells(plan, groups)
+        module, n = prepared.module, read.facts.n
+        cells, beside = self._cells(plan, groups), self._rows_beside(n)
+        masks = read.noise.masks
         rows = rows_of(read.X, read.labels, cells, module, ready.link, read.persons)
         stored = rows.stored
         parts = (as_tensor(part, module) for part in (() if stored is None else stored.chunks()))
         refuse_rows_it_cannot_take(module, chain((rows.X,), parts))
-        draws = own_draws(module, read.row_shape, read.noise.masks)
+        draws = own_draws(module, read.row_shape, masks)
+        objective = objective_for(prepared.criterion)
         of_groups = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], of_groups))
         if stored is not None and groups is not None:  # which are in the targets, or the cells
             groups = replace(groups, codes=groups.codes[:0].copy())
-        objective = self._objective(objective_for(prepared.criterion), groups, read.classes)
+        objective = self._objective(objective, groups, read.classes)
         clipper = make_clipper(module, prepared.flat, objective)
-        n = read.facts.n
-        beside = self._rows_beside(n)
         seen = rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)

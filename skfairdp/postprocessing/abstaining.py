@@ -17,13 +17,13 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
+from skfairdp.base.expected_checks import FRESH_FITS, expecting
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate, smallest_cold_start
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.foundation.assumptions import QUERIERS
-from skfairdp.foundation.expected_checks import FRESH_FITS, expecting
 from skfairdp.foundation.parameters import NONE, Choice, Kind, Number, check_parameters, fixed
 from skfairdp.postprocessing import passing_groups
 from skfairdp.postprocessing.query_state import Turnstile

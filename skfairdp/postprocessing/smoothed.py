@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from skfairdp.base import PrivateClassifier
+from skfairdp.base.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
 from skfairdp.fairness.bounds.rate_gaps import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.groups import encode_groups, groups_of_training
@@ -22,7 +23,6 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.kinds import KINDS, WEIGHT_LENGTH
 from skfairdp.fairness.scopes import ANY_POPULATION
 from skfairdp.foundation.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
-from skfairdp.foundation.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
 from skfairdp.foundation.parameters import (
     MAPPING,
     NONE,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skfairdp.foundation.expected_checks import MISSING_IS_UNKNOWN, expecting
+from skfairdp.base.expected_checks import MISSING_IS_UNKNOWN, expecting
 from skfairdp.foundation.parameters import MAPPING, Choice
 from skfairdp.preprocessing import columns
 from skfairdp.records.labels import positions

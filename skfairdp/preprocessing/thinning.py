@@ -15,11 +15,11 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from skfairdp.base import Planned, PrivateClassifier
+from skfairdp.base.expected_checks import FRESH_FITS, expecting
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.foundation import assumptions
-from skfairdp.foundation.expected_checks import FRESH_FITS, expecting
 from skfairdp.foundation.figures import significant_up
 from skfairdp.foundation.parameters import Kind, Number, check_parameters
 from skfairdp.preprocessing.thinned import inner_settings, refuse_other_promises, refuse_unfit

@@ -400,16 +400,21 @@ def _check(part: object, **table: Number | list[Number] | type) -> None:
     for name, allowed in table.items():
         value = getattr(part, name)
         if isinstance(allowed, Number):
-            right, words = allowed.accepts(value), allowed.describe()
+            right = allowed.accepts(value)
         elif isinstance(allowed, list):
             several = isinstance(value, tuple) and value != ()
             right = several and all(map(allowed[0].accepts, value))
-            words = f"a tuple with {allowed[0].describe()}"
         else:
             right = isinstance(value, tuple) and all(isinstance(one, allowed) for one in value)
+        if right:
+            continue
+        if isinstance(allowed, Number):
+            words = allowed.describe()
+        elif isinstance(allowed, list):
+            words = f"a tuple with {allowed[0].describe()}"
+        else:
             words = f"a tuple of {allowed.__name__}"
-        if not right:
-            raise ValueError(f"{name!r} must be {words}; got {value!r}.")
+        raise ValueError(f"{name!r} must be {words}; got {value!r}.")
 
 
 def _check_cells(name: str, values: tuple[float, ...], n: int) -> None:

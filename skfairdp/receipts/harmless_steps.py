@@ -317,7 +317,13 @@ _NAMING = {
 }
 CONTAINERS: Mapping[type, Mapping[str, Allowed]] = MappingProxyType(
     {
-        ColumnTransformer: MappingProxyType({**_NAMING, "sparse_threshold": NUMBER}),
+        ColumnTransformer: MappingProxyType(
+            {
+                **_NAMING,
+                "sparse_threshold": NUMBER,
+                "force_int_remainder_cols": FLAG | _one_of("deprecated"),  # until scikit-learn 1.8
+            }
+        ),
         FeatureUnion: MappingProxyType(_NAMING),
         Pipeline: MappingProxyType(
             {"memory": NO_CACHE, "transform_input": NOTHING | TEXTS, "verbose": FLAG | NUMBER}

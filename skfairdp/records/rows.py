@@ -24,6 +24,7 @@ from skfairdp.records.stored_rows import (
     made_up,
     refuse_changes,
     refuse_values,
+    stored_rows,
 )
 
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
@@ -43,6 +44,10 @@ _SPARSE = (
     "Sparse data was passed for X, but dense data is required. Pass X.toarray(), of a DataFrame "
     "X.sparse.to_dense(), or let the step before make dense columns (sparse_output=False, "
     "sparse_threshold=0)."
+)
+_CURE = (
+    "Encode text with declared categories, e.g. skfairdp.preprocessing.PublicEncoder; turn dates "
+    "into numbers, e.g. days since a public date; or let PrivateTableEncoder learn both."
 )
 
 
@@ -70,13 +75,14 @@ def check_features(
     ``feature_names_in_``, and needs two rows. Rows that are not in memory stay where they are.
     """
     options = {"reset": reset, "dtype": [np.float64, np.float32], "allow_nd": allow_nd}
-    if isinstance(X, StoredRows) and reset and getattr(estimator, "_in_parts", False):
-        if len(X) < 2:
+    stored = stored_rows(X) if reset and getattr(estimator, "_in_parts", False) else None
+    if stored is not None:
+        if len(stored) < 2:
             raise ValueError("Found array with fewer than 2 samples.")
-        validated(estimator, made_up(X), **options)
-        refuse_changes(X)
-        refuse_values(X)
-        return cast(Any, X)
+        validated(estimator, made_up(stored), **options)
+        refuse_changes(stored)
+        refuse_values(stored)
+        return cast(Any, stored)
     checked = validated(estimator, X, ensure_min_samples=2 if reset else 1, **options)
     if checked.size and float(np.abs(checked).max()) > LARGEST:
         raise ValueError(
@@ -127,10 +133,6 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
 
 def _refuse_other_kinds(X: Any) -> None:
     """Refuse values that a conversion would quote, or silently turn into numbers."""
-    how = (
-        "Encode text with declared categories, e.g. skfairdp.preprocessing.PublicEncoder; turn "
-        "dates into numbers, e.g. days since a public date; or let PrivateTableEncoder learn both."
-    )
     if isinstance(X, pd.DataFrame):
         others = [
             str(name)
@@ -138,9 +140,9 @@ def _refuse_other_kinds(X: Any) -> None:
             if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_object_dtype(dtype))
         ]
         if others:
-            raise ValueError(f"'X' has columns that are not numbers: {', '.join(others)}. {how}")
+            raise ValueError(f"'X' has columns that are not numbers: {', '.join(others)}. {_CURE}")
     elif getattr(getattr(X, "dtype", None), "kind", "f") in "mMV":
-        raise ValueError(f"'X' holds dates or records, which are not numbers. {how}")
+        raise ValueError(f"'X' holds dates or records, which are not numbers. {_CURE}")
 
 
 def _without_rows(error: Exception) -> Exception:
@@ -169,7 +171,5 @@ def _without_rows(error: Exception) -> Exception:
     kind = TypeError if isinstance(error, TypeError) else ValueError
     return kind(
         "'X' holds values that are not numbers: every argument must be a string or a real number "
-        "that converts to float, and every row must be as long as the others. Encode text "
-        "columns with declared categories (skfairdp.preprocessing.PublicEncoder), or with learned "
-        "ones (PrivateTableEncoder)."
+        f"that converts to float, and every row must be as long as the others. {_CURE}"
     )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.utils import Tags
 
+from skfairdp.base.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.foundation.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.foundation.figures import significant_up
 from skfairdp.foundation.parameters import (
     BOOLEAN,
@@ -206,7 +206,8 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     >>> X, y, groups = data.data.to_numpy(), data.target, data.sensitive_features
     >>> encoder = PrivateFairEncoder(objective="fair_codes", noise="randomized_response")
     >>> _ = encoder.fit(X[:3000], y[:3000], sensitive_features=groups[:3000])
-    >>> certificate = encoder.certify(X[3000:], sensitive_features=groups[3000:])
+    >>> held_out = {"sensitive_features": groups[3000:], "holdout": "public"}
+    >>> certificate = encoder.certify(X[3000:], **held_out)
     >>> certificate.satisfies(tolerance=0.2, scope="any downstream predictor of such people")
     True
     """

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.foundation.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
+from skfairdp.base.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.foundation.parameters import Number, check_parameters
 from skfairdp.foundation.scikit_learn import OneToOneFeatureMixin
 from skfairdp.privacy.noise import NoiseSource
@@ -157,7 +157,10 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
 
         check_is_fitted(self)
         notions = list(NOTIONS_OF_RELEASES)
-        return certify(self, X, sensitive_features=sensitive_features, notion=notions)
+        holdout = None if X is None else "public"  # as the docstring asks
+        return certify(
+            self, X, sensitive_features=sensitive_features, notion=notions, holdout=holdout
+        )
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
         return np.asarray(

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.dummy import DummyClassifier
 
 from skfairdp import Certificate, certify
-from skfairdp.certificate.accuracy import Accuracy
+from skfairdp.certificate.outcomes import Accuracy
 from tests.certificate.fakes import ThresholdClassifier
 
 TABLE = np.array([[[400, 20], [60, 120]], [[300, 40], [30, 30]]])

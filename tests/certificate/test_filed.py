@@ -19,11 +19,11 @@ from sklearn.dummy import DummyRegressor
 
 from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.certificate import render
-from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.examination import examine
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
-from skfairdp.certificate.registry import answers
+from skfairdp.certificate.outcomes import Accuracy
+from skfairdp.certificate.registry import ANSWERED, answers
 from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.fairness.guarantee import CellCount
@@ -139,7 +139,7 @@ def test_utility_stands_beside_one_answer_for_everybody(public: Certificate, pag
             "positive labels among all (base rate)": LABELS.mean(),
         }
     )
-    assert "Utility (public: exact counts)" in page
+    assert "Utility: counts without noise" in page
 
 
 def test_bought_utility_is_read_off_the_noisy_table_alone(private: Certificate) -> None:
@@ -148,7 +148,7 @@ def test_bought_utility_is_read_off_the_noisy_table_alone(private: Certificate) 
     assert private.accuracy.noisy
     assert abs(counted[0] - N) < 200
     assert private.n_rows is None
-    assert "bought: the counts carry noise" in private.to_model_card()
+    assert "Utility: counts with noise, at ε = " in private.to_model_card()
 
 
 def test_a_table_that_says_otherwise_than_its_figures_is_refused() -> None:
@@ -295,8 +295,7 @@ def test_templates_put_every_section_somewhere_once(public: Certificate, tmp_pat
             "persons trained on",
             "alternatives",
             "reason codes",
-            "justification",
-            *(name for name, _ in answers(public)),
+            *(name for name, _ in answers(public, dict.fromkeys(ANSWERED, ("x",)))),
         }
 
 
@@ -385,3 +384,17 @@ def test_what_a_file_calls_derived_must_follow(public: Certificate) -> None:
 
 def test_other_cases_have_no_facts_and_are_written_as_before() -> None:
     assert "derived" not in json.loads(CASES["ordinary"].to_json())
+
+
+def test_a_template_takes_answers_that_only_people_know(public: Certificate) -> None:
+    about = {"justification": "Decided by the board.", "intended_use": "Hiring"}
+    nist = public.to_model_card(template="nist-800-226", about=about)
+    assert "were chosen: Decided by the board." in nist
+    assert "Intended purpose: Hiring." in public.to_html(template="eu-ai-act", about=about)
+    with pytest.raises(ValueError, match="'about' names reason"):
+        public.to_html(template="nist-800-226", about={"reason": "x"})
+
+
+@pytest.mark.parametrize("template", sorted(set(template_names()) - {PLAIN}))
+def test_the_note_of_a_template_is_one_paragraph(public: Certificate, template: str) -> None:
+    assert "\\n" not in public.to_model_card(template=template)

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from skfairdp import Certificate, PrivacyLedger
-from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import group_rates
+from skfairdp.certificate.outcomes import Accuracy
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee
 

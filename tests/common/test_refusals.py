@@ -62,7 +62,7 @@ BAD_ROWS: dict[str, tuple[Break, str]] = {
     "huge": (put(1e30), "'X' holds values above"),
     "text in an object column": (put(SECRET, dtype=object), "'X' holds values that are not"),
     "text column": (
-        lambda X, y, a: (pd.DataFrame(X).assign(job=[SECRET] * len(X)), y, a),
+        lambda X, y, a: (pd.DataFrame(X).assign(job=pd.array([SECRET] * len(X), "string")), y, a),
         "'X' has columns that are not numbers: job",
     ),
     "two columns of one name": (

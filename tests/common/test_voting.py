@@ -228,7 +228,7 @@ def test_every_estimator_with_votes_is_here() -> None:
 
     public = {
         value
-        for value in map(skfairdp.__dict__.get, skfairdp.__all__)
+        for value in (getattr(skfairdp, name) for name in skfairdp.__all__)
         if isinstance(value, type) and issubclass(value, AggregatedClassifier)
     }
     assert public == {type(model).__mro__[1] for model in VOTING.values()}

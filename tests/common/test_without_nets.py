@@ -25,8 +25,8 @@ from skfairdp import (
     SmoothedClassifier,
     certify,
 )
+from skfairdp.base.expected_checks import DRAWN_DECISIONS, FRESH_FITS
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.foundation.expected_checks import DRAWN_DECISIONS, FRESH_FITS
 from skfairdp.preprocessing import PublicScaler
 from tests.common.roster import CLOSED_FORM, SMOOTHED, build, every_closed_form, once, people
 from tests.common.test_nothing_private_is_kept import fitted_names, traces

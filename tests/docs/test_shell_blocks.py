@@ -97,7 +97,10 @@ def test_the_start_page_and_the_readme_run_from_top_to_bottom(desk: Path) -> Non
     blocks = shell_blocks(ROOT / "docs/start.md")
     blocks[5:5] = [blocks[3], blocks[4]]  # "Run step 4 again": the total grows
     totals = []
-    for block in [*blocks, *shell_blocks(ROOT / "README.md")]:
+    readme = ROOT / "README.md"
+    (python,) = (b for kind, b in BLOCK.findall(readme.read_text("utf-8")) if kind == "python")
+    blocks.append(f"python - <<'END'\n{python}END\n")  # writes the table of README's command
+    for block in [*blocks, *shell_blocks(readme)]:
         if block.endswith(RUNS_THE_TESTS):
             continue
         done = typed(block, desk)

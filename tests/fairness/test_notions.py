@@ -12,7 +12,14 @@ from fairlearn.metrics import (
 from sklearn.base import clone
 
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate
-from skfairdp.fairness.notions import NOTIONS, Notion, get_notion, get_notions, pairs
+from skfairdp.fairness.notions import (
+    NOTIONS,
+    Notion,
+    get_notion,
+    get_notions,
+    meaning_of,
+    pairs,
+)
 
 
 def table_of(group, label, prediction, shape):
@@ -213,3 +220,12 @@ def test_which_notions_compare_predictions_follows_from_their_cells():
     assert notion().compares_predictions
     right = rate(pairs, lambda c: np.eye(len(c), dtype=bool))
     assert not notion(cells=right).compares_predictions
+
+
+@pytest.mark.parametrize("name", sorted(NOTIONS))
+def test_the_meaning_speaks_of_a_positive_outcome_only_where_there_are_two(name: str) -> None:
+    strata = [{stratum for stratum, _, _ in NOTIONS[name].cells(range(n))} for n in (2, 3)]
+    two, three = (meaning_of(name, len(each)) for each in strata)
+    assert two == NOTIONS[name].meaning
+    assert "positive" not in three
+    assert "compared between groups" in three

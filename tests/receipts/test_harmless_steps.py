@@ -109,9 +109,11 @@ def test_every_parameter_of_a_listed_class_has_a_rule(kind: type) -> None:
 @pytest.mark.parametrize("kind", CONTAINERS, ids=lambda kind: kind.__name__)
 def test_every_parameter_of_a_container_has_a_rule_or_holds_steps(kind: type) -> None:
     named = set(inspect.signature(kind).parameters)
-    assert named == {*CONTAINERS[kind], *STEPS_OF[kind]}
+    assert named | GONE == {*CONTAINERS[kind], *STEPS_OF[kind]} | GONE
 
 
+# A parameter of scikit-learn 1.8 that later versions do not have.
+GONE = {"force_int_remainder_cols"}
 # Parameters that take any text.
 TEXTS = {"encoding", "token_pattern", "missing_values", "fill_value", "verbose_feature_names_out"}
 
@@ -133,7 +135,7 @@ def test_a_value_outside_the_list_learns_and_is_named(kind: type, parameter: str
 
 @pytest.mark.parametrize("kind", CONTAINERS, ids=lambda kind: kind.__name__)
 def test_a_setting_of_a_container_outside_the_list_is_named(kind: type) -> None:
-    for parameter in CONTAINERS[kind]:
+    for parameter in CONTAINERS[kind].keys() & inspect.signature(kind).parameters:
         for value in outside():
             if type(value) is str and parameter in TEXTS:
                 continue

@@ -48,7 +48,10 @@ def arranged(
     left, known = {part.title: part for part in others}, dict(answers)
     for fact in facts:  # such as alternatives of a search, and of the ledger
         known[fact.name] = "; ".join(filter(None, (known.get(fact.name), str(fact))))
-    found = [summary, Section("How this is arranged", (document["note"],), extra=True)]
+    found = [
+        summary,
+        Section("How this is arranged", (" ".join(document["note"].split()),), extra=True),
+    ]
     for heading in document["heading"]:
         lines = [
             f"{line['ask']}: {known.get(line.get('fact', ''), NOT_STATED).removesuffix('.')}."

@@ -188,7 +188,6 @@ class FairPathRegressor(EveryTolerance, GradientRegressor):
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         self._refuse_noise_of_tables(plan.segments[1:])
-        super()._check_net(prepared, plan, row_shape)
 
     def _objective(self, base: Objective, groups: Groups | None, classes: Any) -> Objective:
         from skfairdp.engine.objectives import NumberObjective

@@ -177,7 +177,6 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         from skfairdp.engine.inspection import find_head
         from skfairdp.inprocessing.fairdp.checks import check_head
 
-        super()._check_net(prepared, plan, row_shape)
         check_head(prepared.module, find_head(prepared.module, self.head)[1], row_shape)
         if plan.counts and len(plan.cells) < 2:
             raise ValueError("'stop_tolerance' needs sensitive_features with at least two groups.")
