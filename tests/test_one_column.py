@@ -102,7 +102,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "records/stored_rows.py": {"counted": "MemmapRows._state", "public": "in_chunks.answered"},
     "engine/overlap.py": {"typed": "_digests", "counted": "_log_transform log_chance sketch"},
     "engine/table_release.py": {"typed": "Cells.as_texts"},
-    "fairness/groups.py": {"counted": "_factorize"},
+    "fairness/groups.py": {"counted": "_combined"},
     "engine/run.py": {"counted": "joined"},
     "records/labels.py": {
         "counted": "count_rows recoded",
