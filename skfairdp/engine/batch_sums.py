@@ -92,21 +92,17 @@ class BatchSums:
     ) -> tuple[Tensor, Batch, tuple[Tensor, ...]]:
         """Release a gradient; also its batch, and the targets of the batch's rows."""
         self.meter.draw(segment)
-        weights, std = self._combined(segment.blocks[0], cell_weights)
+        block = segment.blocks[0]
+        weights, std = block.weights, block.noise_std
+        if cell_weights is None:
+            self._refuse_shared_noise(block)
+        else:  # the noisy sums of the cells are weighted once more
+            weights = tuple(float(a * b) for a, b in zip(weights, cell_weights, strict=True))
+            std = block.cell_noise_std * float(np.linalg.norm(cell_weights))
         batch = self._batch(segment)
         total, mean, targets = self._gradient_sum(segment, batch, weights, public, outputs)
         gradient = self._noisy(total, std)
         return gradient if mean is None else gradient.add_(mean), batch, targets
-
-    def _combined(
-        self, block: Block, cell_weights: np.ndarray | None
-    ) -> tuple[tuple[float, ...], float]:
-        """Weights and noise of a sum over cells whose noisy sums are weighted once more."""
-        if cell_weights is None:
-            self._refuse_shared_noise(block)
-            return block.weights, block.noise_std
-        weights = tuple(float(a * b) for a, b in zip(block.weights, cell_weights, strict=True))
-        return weights, block.cell_noise_std * float(np.linalg.norm(cell_weights))
 
     def _refuse_shared_noise(self, block: Block) -> None:
         """Refuse one noise for several cells where a record may go from one to another."""

@@ -38,6 +38,7 @@ class ReadRows:
     """Rows of a fit, checked and encoded."""
 
     X: Any  # (n, ...), or rows that stay on disk
+    row_shape: tuple[int, ...]
     labels: NDArray[Any]  # codes of classes, negative for none; of a regressor the numbers
     groups: Groups | None  # with the totals of all processes
     persons: Persons | None  # None: each row is a person
@@ -45,11 +46,6 @@ class ReadRows:
     facts: RowFacts
     seed: int  # of what protects no record
     noise: NoiseSource
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """Shape of one row."""
-        return tuple(self.X.shape[1:])
 
 
 @dataclass(frozen=True, eq=False)

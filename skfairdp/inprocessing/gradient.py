@@ -230,7 +230,8 @@ class GradientPredictor(BudgetedPredictor):
         n_classes = 2 if classes is None else len(classes)
         counted = groups if persons is None else groups_of_records(groups, persons)
         facts = RowFacts(n, counted, unit=unit, n_classes=n_classes)
-        return ReadRows(X, labels, groups, persons, classes, facts, seed, noise)
+        shape = tuple(X.shape[1:])
+        return ReadRows(X, shape, labels, groups, persons, classes, facts, seed, noise)
 
     def _prepare(
         self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None, seed: int

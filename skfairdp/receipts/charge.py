@@ -119,7 +119,8 @@ class Charge:
 
     @property
     def _ledger(self) -> PrivacyLedger | None:
-        return as_ledger(self._model.ledger) if self._book is None else self._book
+        given = self._model.ledger if self._book is None else self._book
+        return None if given is None else as_ledger(given)
 
 
 def _place(ledger: PrivacyLedger) -> tuple[object, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
-from skfairdp.certificate.facts import PUBLIC, Fact
+from skfairdp.certificate.facts import COUNTED, PUBLIC, Fact
 from skfairdp.certificate.registry import answers
 from skfairdp.certificate.render import group_sections
 from skfairdp.certificate.render.elements import KeyFigures, Section, Table
@@ -20,6 +20,7 @@ from skfairdp.certificate.render.record_sections import (
     of_monitor,
     of_path,
 )
+from skfairdp.certificate.render.score_sections import scores_section
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import group_text
@@ -87,6 +88,7 @@ def certificate_sections(
         ),
         _next(claims, epsilon, tolerance),
         group_sections.harmed_section(claims),
+        scores_section(claims),
         _privacy(claims.privacy, attacker=whole),
         group_sections.fairness_section(claims),
         _bias_scenarios(claims, tolerance),
@@ -160,10 +162,10 @@ def _utility(claims: Claims) -> Section:
     if known is None:
         return Section("Utility", ())
     text = group_sections.share_text if claims.errors is None else group_sections.number_text
-    how = "bought: the counts carry noise" if known.noisy else "public: exact counts"
+    how = next((f"counts {fact}" for fact in claims.facts if fact.name == COUNTED), "")
     rows = tuple((name, *map(text, figures)) for name, *figures in known.measures)
     headings = ("On the held-out rows", "Model", "One answer for everybody")
-    table = Table(f"Utility ({how})", rows, headings, numbers_from=1)
+    table = Table(f"Utility: {how}" if how else "Utility", rows, headings, numbers_from=1)
     return Section("Utility", (table,), extra=True)
 
 
@@ -246,11 +248,11 @@ def _attacker(privacy: PrivacyGuarantee) -> Section:
     headings = ("wrongly suspects, at most", "rightly suspects, at most")
     table = Table("Any test for whether somebody was in the training data", rows, headings, 0)
     words = (
-        f"Somebody wants to find out whether a {whom} was among the training data, and knows all "
-        "others. Any test for it that wrongly suspects as often as the left column says rightly "
-        "suspects no more often than the right column says. Without protection the right column "
-        "could be 100 %. Who believed one half before can believe "
-        f"{percent_text(rounded(posterior(privacy)))} at most afterwards. (All this but for a "
+        f"An attacker wants to find out whether a {whom} was among the training data, and knows "
+        "all others. A test that suspects wrongly as often as the left column says suspects "
+        "rightly no more often than the right column says. Without protection the right column "
+        "could be 100 %. An attacker who began with even odds ends with a certainty of at most "
+        f"{percent_text(rounded(posterior(privacy)))}. (All this but for a "
         f"failure of probability δ = {significant_up(privacy.delta)}.)"
     )
     return Section("What an attacker can find out", (words, table), extra=True)
@@ -269,9 +271,9 @@ def _privacy(privacy: PrivacyGuarantee | None, *, attacker: bool) -> Section:
         return Section("Privacy", ("Nothing is promised (ε = ∞).",))
     protected = PROTECTED[privacy.protects]
     meaning = (
-        f"Every result of {protected.told_by} would have been at most "
-        f"{factor_text(privacy.epsilon)} times as likely with a neighbouring data set, and is at "
-        "most as many times as likely as with it, except with probability δ."
+        f"Compare these data with any neighbouring data set: no result of {protected.told_by} is "
+        f"more than {factor_text(privacy.epsilon)} times as likely with one of the two as with "
+        "the other, except with probability δ."
     )
     facts = (
         ("privacy loss ε, at most", epsilon_text(privacy.epsilon)),

@@ -87,7 +87,7 @@ class FunctionalClipper(Clipper):
 
     def _of_block(self, block: Block) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
         """Return gradients of the records, whole blocks of persons; squared norms and outputs."""
-        gradients, output = self._gradients(block.X, block.targets)
+        gradients, output = self._gradients(block.X, block.targets, block.n)
         persons, n = block.persons, block.n
         if persons is not None:
             size = 1 if self._size > _LARGEST_MODULE else len(block.X)
@@ -127,9 +127,12 @@ class FunctionalClipper(Clipper):
         return torch.stack([_squared_norms(gradient) for gradient in gradients]).sum(0)
 
     def _gradients(
-        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], n: int
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Return each parameter's per-record gradients, (B, *shape), and the outputs."""
+        """Return each parameter's per-record gradients, (B, *shape), and the outputs.
+
+        `n`: number of records; those of the rows that follow need not be computed.
+        """
         module, objective = self._module, self._objective
         parameters = dict(module.named_parameters())
         trained = {slot.name: parameters[slot.name].detach() for slot in self._layout}

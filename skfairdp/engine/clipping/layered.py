@@ -27,6 +27,8 @@ from skfairdp.engine.optimizers import FlatParameters
 _POOLS = (nn.AvgPool2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
 # Patches of a few records at a time stay in the cache between copy and product.
 _PATCH_ELEMENTS = 1 << 18
+# Images of a block: few, as what layers keep of an image is large.
+_MOST_ROWS = 96
 
 
 def record_layers(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
@@ -81,8 +83,11 @@ class LayeredClipper(FunctionalClipper):
         drawing = (type(x) is nn.Dropout and x.training and x.p > 0 for _, x in self._layers)
         return not any(drawing)
 
+    def _rows_of_block(self, rows: int) -> int:
+        return min(super()._rows_of_block(rows), _MOST_ROWS)
+
     def _gradients(
-        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], n: int
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         if self._image_shape is not None:
             X = X.reshape(-1, *self._image_shape)
@@ -90,7 +95,7 @@ class LayeredClipper(FunctionalClipper):
             value, trained = X, []
             for name, layer in self._layers:
                 if type(layer) is nn.Linear and value.dim() != 2:
-                    return super()._gradients(X, targets)
+                    return super()._gradients(X, targets, n)
                 if not any(True for _ in layer.parameters(recurse=False)):
                     value = layer(value)
                     continue
@@ -105,7 +110,7 @@ class LayeredClipper(FunctionalClipper):
         gradients = {}
         with torch.no_grad():
             for (name, layer, before, _), delta in zip(trained, deltas, strict=True):
-                weight, bias = _layer_gradients(layer, before, delta)
+                weight, bias = _layer_gradients(layer, before, delta, n)
                 gradients[f"{name}.weight"], gradients[f"{name}.bias"] = weight, bias
         return [gradients[slot.name] for slot in self._layout], value.detach()
 
@@ -166,23 +171,28 @@ class _Convolution(torch.autograd.Function):
 
 
 def _layer_gradients(
-    layer: nn.Module, before: torch.Tensor, delta: torch.Tensor
+    layer: nn.Module, before: torch.Tensor, delta: torch.Tensor, n: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return per-record gradients of weight and bias from a layer's input and output side."""
     if isinstance(layer, nn.Conv2d):
-        return _patch_products(layer, before, delta), delta.flatten(2).sum(2)
+        return _patch_products(layer, before, delta, n), delta.flatten(2).sum(2)
     if isinstance(layer, nn.GroupNorm):
         scaled = functional.group_norm(before, layer.num_groups, eps=layer.eps).mul_(delta)
         return scaled.flatten(2).sum(2), delta.flatten(2).sum(2)
     return delta.unsqueeze(2) * before.unsqueeze(1), delta
 
 
-def _patch_products(layer: nn.Conv2d, before: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
-    """Return each record's weight gradient, in parts that bound the memory for patches."""
+def _patch_products(
+    layer: nn.Conv2d, before: torch.Tensor, delta: torch.Tensor, n: int
+) -> torch.Tensor:
+    """Return each record's weight gradient, in parts that bound the memory for patches.
+
+    Parts without any of the first `n` records are left out: zeros.
+    """
     upstream = delta.flatten(2)
-    out = delta.new_empty(len(delta), layer.out_channels, layer.weight[0].numel())
+    out = delta.new_zeros(len(delta), layer.out_channels, layer.weight[0].numel())
     rows = max(1, _PATCH_ELEMENTS // (out.shape[2] * upstream.shape[2]))
-    for start in range(0, len(delta), rows):
+    for start in range(0, n, rows):
         part = slice(start, start + rows)
         patches = _patches(layer, before[part], delta.shape[2:])
         torch.bmm(upstream[part], patches.transpose(1, 2), out=out[part])

@@ -261,10 +261,10 @@ class FairPathClassifier(PathClassifier):
                 f"groups; got {sizes.n_classes}. Put rare ones together."
             )
         rates = self._rates_among(sizes.n_classes)
-        n, size = sizes.total, self._batch_size(sizes.total)
         # Tables of several classes carry more noise.
         auto = 0.5 if self._of_attribute else 0.2 if rates.n_answers == 2 else 0.35
         share = auto if self.path_share == "auto" else float(self.path_share)
+        n, size = sizes.total, self._batch_size(sizes.total)
         if self._of_attribute:
             steps = steps_for(self.max_epochs, n, size)
             first = plan_in_public(sizes, steps, size, noise_multiplier / math.sqrt(1.0 - share))
