@@ -143,6 +143,7 @@ def certify(
     True
     """
     deployed = unwrap(model)
+    name, ledger = deployed.name, ledger or deployed.ledger
     of_numbers = is_regressor(deployed.final)
     settings = EvaluationSettings(
         notions=() if of_numbers else get_notions(notion),
@@ -180,7 +181,7 @@ def certify(
         refuse_training_rows(deployed, X, settings)
         warn_of_unprotected(privacy, settings)
         source = NoiseSource() if count_noise is None else count_noise
-        book, held_out = as_ledger(ledger or deployed.ledger), X
+        book, held_out = as_ledger(ledger), X
         if person_ids is not None:
             X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids)
         comparable = comparable_groups(deployed, X, sensitive_features, settings)
@@ -194,7 +195,7 @@ def certify(
             else:
                 check_answerable(deployed, X, y, settings)
                 evaluated = partial(evaluate, deployed)
-            with charged(book, settings, source, deployed.name, held_out) as settings:
+            with charged(book, settings, source, name, held_out) as settings:
                 evaluation = evaluated(rows, settings, source)
             if not settings.private and (left := int((comparable.codes < 0).sum())):
                 facts = (*facts, Fact(UNKNOWN, f"{left:,}, outside of the claim", PUBLIC))
@@ -218,7 +219,7 @@ def certify(
         privacy=privacy,
         fairness=(*evaluation.fairness, *claims_of_mechanism(deployed, settings.notions, turned)),
         model_digest=bound_to.digest,
-        model_name=deployed.name,
+        model_name=name,
         n_rows=evaluation.n_rows,
         remarks=(*remarks, *evaluation.reasons, *measured, *unverified),
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -40,7 +40,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     part was trained with ``epsilon=inf``.
     """
     shown, deployed = deployed, deployed.trained
-    leaves = deployed.leaves()
+    leaves, place, charged = deployed.leaves(), deployed.place_of_release, deployed.charged
     if isinstance(public_steps, str):
         raise ValueError(f"public_steps={public_steps!r} must be a list of names of steps.")
     names = [name for name, _ in leaves]
@@ -50,14 +50,13 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
                 f"public_steps names {listed!r}, which is not an earlier step of the model; its "
                 f"earlier steps are {names}."
             )
-    place = deployed.place_of_release
     # Rows that post-processing learns from, in addition to its inner model, are not examined here.
     if place is not None and shown is deployed:
         return _of_releases(deployed, place, public_steps)
     other, declared = sorted_steps(leaves, public_steps)
     stated = [step.privacy_ for _, step in other if charges_privacy(step)]
-    if charges_privacy(deployed.charged):
-        stated.append(deployed.charged.privacy_)
+    if charges_privacy(charged):
+        stated.append(charged.privacy_)
     if None in stated:
         return None
 

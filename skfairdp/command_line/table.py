@@ -131,11 +131,13 @@ def _what_is_learned_from(
             f"epsilon protects persons: --person-ids {alike[0]}. "
         )
         drops = " ".join(f"--drop {name}" for name in alike)
+        keeps = " ".join(f"--keep {name}" for name in alike)
+        leave = "Leave" if request.person_ids else "If every row is another person, leave"
         raise CommandError(
             "Columns have names of identifiers, which only name people. "
             f"{'' if request.person_ids or index else persons}"
-            f"If every row is another person, leave them out: {drops}. If one is no identifier, "
-            f"such as the number of phones in a house, say so: --keep {alike[0]}."
+            f"{leave} them out: {drops}. If they are none, such as codes of a codebook or the "
+            f"number of phones in a house, say so: {keeps}."
         )
     if request.bounds_are_public:
         declared = public_schema(rows, declared, without)

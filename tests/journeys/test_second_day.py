@@ -77,7 +77,7 @@ def test_a_plan_tells_rows_chances_noise_schema_and_ledger_and_spends_nothing(to
         "a tolerance of 0.1 would be shown with a probability of",
         "at rates near 0.1 or 0.9",
         "noise multiplier",
-        "Enough records by this rule",
+        "Enough records: the noise on",
         "2 columns are not declared",
         "Ledger before: nothing spent; after: ε = 2",
         "Nothing was spent, and nothing was written.",
@@ -153,6 +153,8 @@ def test_identifiers_lead_to_persons_first_and_names_that_are_none_can_be_kept(t
     assert code == 2
     assert "--person-ids has_phone" in said
     assert said.index("--person-ids") < said.index("--drop") < said.index("--keep")
+    _, _, said = told("plan", "raw.csv", *ASKED, "--person-ids", "customer")
+    assert "Leave them out: --drop has_phone. If they are none" in said
     more = ("--keep", "has_phone", "--person-ids", "customer")
     _, _, said = told("plan", "raw.csv", *ASKED, *more)
     assert "Some person has rows of different groups" in said
