@@ -120,7 +120,7 @@ assert (table["accuracy"] > 0.55).all(), "a model is hardly better than a coin"
 # Noise is fresh in every run, so your figures differ a little from another's. What the last model
 # guarantees, in one sentence:
 
-print(certify(model, columns[held], sensitive_features=sex[held]).sentence)
+print(certify(model, columns[held], sensitive_features=sex[held], holdout="public").sentence)
 
 # %%
 # One picture

@@ -129,6 +129,7 @@ for index, (name, model) in enumerate(models.items()):
         certificate = certify(
             model, columns[held], sensitive_features=sex[held], n_certificates=2,
             certificate_index=index + 1,
+            holdout="public",
         )  # fmt: skip
     certificates[name] = certificate
     rows[name] = {

@@ -114,7 +114,7 @@ print("routing on, best: ", search.best_params_, "\n")
 own = search.best_estimator_["clf"].privacy_
 print(f"the kept fit alone: ε = {own.epsilon:.3g}, δ = {own.delta:g}\n")
 
-certificate = certify(search, X_held, sensitive_features=race_held)
+certificate = certify(search, X_held, sensitive_features=race_held, holdout="public")
 print(certificate.sentence)
 print("Reason:", certificate.privacy.assumptions[0], "\n")
 assert certificate.privacy.epsilon == float("inf")
@@ -138,7 +138,7 @@ assert not certificate.satisfies(epsilon=own.epsilon)
 
 fixed = clone(model).set_params(clf__epsilon=2.0, clf__max_grad_norm=1.0, clf__net__lr=0.01)
 fixed.fit(X, y, clf__sensitive_features=race)
-print(certify(fixed, X_held, sensitive_features=race_held).sentence)
+print(certify(fixed, X_held, sensitive_features=race_held, holdout="public").sentence)
 
 # %%
 # Accuracy against gap

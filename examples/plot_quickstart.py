@@ -101,7 +101,7 @@ model = trained(X_train, y_train, groups_train)
 # ---------------
 # The first lines are for the person who has to sign; the rest says what they rest on.
 
-certificate = certify(model, X_held, y_held, sensitive_features=groups_held)
+certificate = certify(model, X_held, y_held, sensitive_features=groups_held, holdout="public")
 print(certificate)
 
 # %%
@@ -183,7 +183,7 @@ if arguments.runs:
         parts = train_test_split(X, y, groups, test_size=0.3, random_state=seed)
         X_train, X_held, y_train, y_held, groups_train, groups_held = parts
         model = trained(X_train, y_train, groups_train)
-        claim = certify(model, X_held, sensitive_features=groups_held).fairness[0]
+        claim = certify(model, X_held, sensitive_features=groups_held, holdout="public").fairness[0]
         free = model[-1].at(0.4).predict(model[:-1].transform(X_held))
         runs.append({
             **shown(model.predict(X_held), y_held, groups_held),

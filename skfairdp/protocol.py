@@ -38,7 +38,17 @@ bound : {"exact", "difference"}, default="exact"
 count_epsilon : float, optional
     Protects the held-out rows: all counts are released once with discrete Laplace
     noise at this cost, in nats, which is added to the model's own as `holdout`
-    says. None states the counts as they are.
+    says. None states the counts as they are: give ``holdout="public"`` with it.
+holdout : {"public", "per_record", "by_index", "by_person", "training"}, optional
+    That held-out rows need no protection ("public"). Say so, or buy noisy counts: without
+    either, rows are counted as they are, the certificate says that nobody called them public,
+    and a private model's gives a warning. Or how a record went
+    to training or hold-out: by a draw of its own ("per_record"), so that the larger of the
+    two costs counts; by its position ("by_index"), as in ``train_test_split``, so that they
+    compose (default with `count_epsilon`); with its person ("by_person"), which needs
+    `person_ids`. "training": these are the rows that the model was trained on. Their rates
+    are then a remark without a bound, for `count_epsilon` more. See
+    docs/theory/certificate.md.
 
 Returns
 -------

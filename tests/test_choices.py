@@ -42,7 +42,7 @@ LISTED: dict[str, dict[str, str]] = {
     "audit/runs.py": {"together": "audit_many_runs"},
     "certificate/evaluation.py": {"order": "_downstream_claims", "exact": "leakage_remarks"},
     "certificate/examination.py": {"exact": "_shared_errors"},
-    "certificate/group_rates.py": {"together": "_ratios"},
+    "certificate/group_rates.py": {"together": "over_highest"},
     "certificate/holdout.py": {"order": "answers_to"},
     "certificate/render/group_sections.py": {"exact": "_predictions"},
     "certificate/outcomes.py": {
@@ -50,6 +50,10 @@ LISTED: dict[str, dict[str, str]] = {
         "together": "Accuracy.of_table",
     },
     "certificate/render/plot.py": {"exact": "draw_bounds"},
+    "certificate/score_counts.py": {
+        "exact": "ScoreCounts.__post_init__",
+        "together": "ScoreCounts.median",
+    },
     "command_line/table.py": {"exact": "_number_targets"},
     "command_line/filing.py": {"together": "ChargedReport._answer"},
     "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},
@@ -95,7 +99,7 @@ LISTED: dict[str, dict[str, str]] = {
         "proof": "bound_of_events standing_for",
     },
     "fairness/gate.py": {"exact": "ParityGate.worst ParityGate._improves"},
-    "fairness/groups.py": {"exact": "encode_groups _factorize"},
+    "fairness/groups.py": {"exact": "encode_groups _combined"},
     "fairness/guarantee.py": {
         "none": "FairnessGuarantee.nearly_constant",
         "exact": "FairnessGuarantee._remedy",

@@ -102,7 +102,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "records/stored_rows.py": {"counted": "MemmapRows._state", "public": "in_chunks.answered"},
     "engine/overlap.py": {"typed": "_digests", "counted": "_log_transform log_chance sketch"},
     "engine/table_release.py": {"typed": "Cells.as_texts"},
-    "fairness/groups.py": {"counted": "_factorize"},
+    "fairness/groups.py": {"counted": "_combined"},
     "engine/run.py": {"counted": "joined"},
     "records/labels.py": {
         "counted": "count_rows recoded",
@@ -111,7 +111,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "monitoring/waiting.py": {"exact": "binary"},
     "records/numbers.py": {"exact": "number_column"},
-    "records/one_column.py": {"typed": "_of_pandas column_cells table_of unmasked"},
+    "records/one_column.py": {"typed": "_of_columnar _of_pandas column_cells table_of unmasked"},
     "records/persons.py": {"warning": "_measured warn_of_ids"},
     "postprocessing/abstaining.py": {
         "typed": "AbstainingClassifier._fit",

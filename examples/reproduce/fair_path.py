@@ -317,7 +317,11 @@ def attribute(fold: int, dataset: str, notion: str, budget: float) -> dict[str, 
     seconds = time.process_time() - start
     right = model.predict(task.X_test) == task.y_test
     claim = model.certify(
-        task.X_test, task.y_test, sensitive_features=task.groups_test, notion=notion
+        task.X_test,
+        task.y_test,
+        sensitive_features=task.groups_test,
+        notion=notion,
+        holdout="public",
     ).fairness[0]
     return {
         "dataset": dataset,

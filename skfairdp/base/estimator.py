@@ -245,6 +245,7 @@ class PrivateEstimator(ChargedFit, FittedState):
         confidence_level: float = 0.95,
         bound: str = "exact",
         count_epsilon: float | None = None,
+        holdout: str | None = None,
     ) -> Certificate:
         """Certify privacy and fairness of the model; see `skfairdp.certify` for all options."""
         from skfairdp.certificate import certify  # so that no fit loads it
@@ -260,6 +261,7 @@ class PrivateEstimator(ChargedFit, FittedState):
             confidence_level=confidence_level,
             bound=bound,
             count_epsilon=count_epsilon,
+            holdout=holdout,
         )
 
     def set_params(self, **params: Any) -> Self:

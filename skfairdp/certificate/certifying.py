@@ -21,7 +21,13 @@ from skfairdp.certificate.evaluation import (
     without_bounds,
 )
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.facts import known_facts, warn_of_guessed_outcome
+from skfairdp.certificate.facts import (
+    PUBLIC,
+    UNKNOWN,
+    Fact,
+    known_facts,
+    warn_of_guessed_outcome,
+)
 from skfairdp.certificate.holdout import (
     GroupedRows,
     check_answerable,
@@ -29,6 +35,7 @@ from skfairdp.certificate.holdout import (
     comparable_groups,
     one_row_each,
     refuse_training_rows,
+    warn_of_unprotected,
 )
 from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
@@ -65,6 +72,7 @@ def certify(
     confidence_level: float = 0.95,
     bound: str = "exact",
     count_epsilon: float | None = None,
+    scores: bool = False,
     cell_sizes: str = "private",
     holdout: str | None = None,
     groups: Sequence[Hashable] | None = None,
@@ -85,24 +93,20 @@ def certify(
     ----------
     model : estimator, Pipeline or fitted search
         The fitted model as it is deployed. Earlier steps of a Pipeline belong to it.
+    scores : bool, default=False
+        Count the model's probabilities by group too, in even public bins: whether they are
+        calibrated in each group, and the share of each above the median of all (the scoring rate of
+        New York's Local Law 144). Needs `y` and a `predict_proba` of two classes. With
+        `count_epsilon` a fourth of it pays for these counts, so the bound widens a little.
     cell_sizes : {"private", "public"}, default="private"
         Whether the number of rows of each (group, label) cell is public; used with
         `count_epsilon` only. Public sizes give narrower bounds.
-    holdout : {"public", "per_record", "by_index", "by_person", "training"}, optional
-        That held-out rows need no protection ("public"; taken for granted without
-        `count_epsilon`, and the certificate says which of the two it was). Or how a record went
-        to training or hold-out: by a draw of its own ("per_record"), so that the larger of the
-        two costs counts; by its position ("by_index"), as in ``train_test_split``, so that they
-        compose (default with `count_epsilon`); with its person ("by_person"), which needs
-        `person_ids`. "training": these are the rows that the model was trained on. Their rates
-        are then a remark without a bound, for `count_epsilon` more. See
-        docs/theory/certificate.md.
     groups : sequence, optional
         Declared groups, in place of those that the model was fitted with.
     pos_label : scalar, optional
         Which of two classes is the positive outcome, the one that people would rather have; None:
-        the second of ``classes_``, with a warning for codes 1 and 2, and where a name sounds like
-        a harm.
+        the second of ``classes_``, with a warning that it is a guess. Scikit-learn's conventions
+        (0 and 1, -1 and 1, False and True) are no guess, unless a name sounds like a harm.
     n_certificates : int, default=1
         Number of certificates planned on the same held-out rows; they share the error
         probability.
@@ -131,13 +135,15 @@ def certify(
     >>> from skfairdp import certify
     >>> X, y = np.zeros((400, 1)), np.tile([0, 1, 1, 1], 100)
     >>> model = DummyClassifier().fit(X, y)
-    >>> certificate = certify(model, X, sensitive_features=np.repeat(["a", "b"], 200))
+    >>> groups = np.repeat(["a", "b"], 200)
+    >>> certificate = certify(model, X, sensitive_features=groups, holdout="public")
     >>> certificate.fairness[0].figure
     '0.015'
     >>> certificate.satisfies(tolerance=0.05)
     True
     """
     deployed = unwrap(model)
+    name, ledger = deployed.name, ledger or deployed.ledger
     of_numbers = is_regressor(deployed.final)
     settings = EvaluationSettings(
         notions=() if of_numbers else get_notions(notion),
@@ -145,6 +151,7 @@ def certify(
         confidence_level=confidence_level,
         bound=bound,
         count_epsilon=count_epsilon,
+        scores=scores,
         cell_sizes=cell_sizes,
         holdout=holdout,
         persons=person_ids is not None,
@@ -160,7 +167,8 @@ def certify(
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
-    facts = known_facts(deployed, y, sensitive_features, pos_label)
+    counting = None if X is None else settings.counting
+    facts = known_facts(deployed, y, sensitive_features, pos_label, counting)
     if X is not None:
         warn_of_guessed_outcome(deployed, y, pos_label)
     turned = check_positive(deployed, pos_label)
@@ -171,8 +179,9 @@ def certify(
     if X is not None:
         refuse_other_unit(privacy, settings)
         refuse_training_rows(deployed, X, settings)
+        warn_of_unprotected(privacy, settings)
         source = NoiseSource() if count_noise is None else count_noise
-        book, held_out = as_ledger(ledger or deployed.ledger), X
+        book, held_out = as_ledger(ledger), X
         if person_ids is not None:
             X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids)
         comparable = comparable_groups(deployed, X, sensitive_features, settings)
@@ -186,8 +195,10 @@ def certify(
             else:
                 check_answerable(deployed, X, y, settings)
                 evaluated = partial(evaluate, deployed)
-            with charged(book, settings, source, deployed.name, held_out) as settings:
+            with charged(book, settings, source, name, held_out) as settings:
                 evaluation = evaluated(rows, settings, source)
+            if not settings.private and (left := int((comparable.codes < 0).sum())):
+                facts = (*facts, Fact(UNKNOWN, f"{left:,}, outside of the claim", PUBLIC))
             if settings.of_training:
                 privacy = with_counts(privacy, settings, source)
                 evaluation = without_bounds(evaluation)
@@ -208,7 +219,7 @@ def certify(
         privacy=privacy,
         fairness=(*evaluation.fairness, *claims_of_mechanism(deployed, settings.notions, turned)),
         model_digest=bound_to.digest,
-        model_name=deployed.name,
+        model_name=name,
         n_rows=evaluation.n_rows,
         remarks=(*remarks, *evaluation.reasons, *measured, *unverified),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -216,6 +227,7 @@ def certify(
         accuracy=evaluation.accuracy,
         outcomes=evaluation.outcomes,
         errors=evaluation.errors,
+        scores=evaluation.scores,
         facts=facts,
     )
 

@@ -16,6 +16,7 @@ from skfairdp.certificate.json_document import (
 )
 from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.certificate.outcomes import Accuracy, Outcomes
+from skfairdp.certificate.score_counts import ScoreCounts
 from skfairdp.certificate.sentence import certificate_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
@@ -63,6 +64,8 @@ class Claims:
         not part of equality.
     outcomes : Outcomes or None
         Held-out rows by group, label and answer, from which the rates by group follow.
+    scores : ScoreCounts or None
+        Held-out rows by group, label and score, from which calibration and scoring rates follow.
 
     Attributes
     ----------
@@ -85,6 +88,7 @@ class Claims:
     monitor_file: str | None = field(default=None, compare=False)
     facts: tuple[Fact, ...] = field(default=(), compare=False)
     outcomes: Outcomes | None = None
+    scores: ScoreCounts | None = None
     edited: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -225,6 +229,8 @@ class Claims:
             document["accuracy"] = self.accuracy.to_dict()
         if self.outcomes is not None:
             document["outcomes"] = self.outcomes.to_dict()
+        if self.scores is not None:
+            document["scores"] = self.scores.to_dict()
         if self.errors is not None:
             document["errors"] = self.errors.to_dict()
         if self.facts:  # files of earlier versions are written as they were
@@ -241,6 +247,14 @@ class Claims:
             """Shares with three decimals; numbers of any size with four digits."""
             return x and (round(x, 3) if self.errors is None else float(f"{x:.4g}"))
 
+        of_scores = (
+            {}
+            if self.scores is None
+            else {
+                "calibration": [line.to_dict() for line in self.scores.calibration],
+                "scoring_rates": [rate.to_dict() for rate in self.scores.scoring_rates],
+            }
+        )
         return {
             "nearly_constant": self.nearly_constant,
             "utility": [
@@ -249,6 +263,7 @@ class Claims:
             ],
             "impact_ratios": [ratio.to_dict() for ratio in self.impact_ratios],
             "outcomes": [] if self.outcomes is None else [r.to_dict() for r in self.outcomes.rates],
+            **of_scores,
         }
 
     @classmethod
@@ -273,7 +288,7 @@ class Claims:
         document = checked_document(text)
         privacy, known = document["privacy"], document.get("accuracy")
         counted = document.get("outcomes")
-        errors = document.get("errors")
+        errors, scores = document.get("errors"), document.get("scores")
         try:
             found = cls(
                 privacy=None if privacy is None else PrivacyGuarantee.from_dict(privacy),
@@ -283,6 +298,7 @@ class Claims:
                 accuracy=None if known is None else Accuracy(**known),
                 outcomes=None if counted is None else Outcomes.from_dict(counted),
                 errors=None if errors is None else NumberErrors(**errors),
+                scores=None if scores is None else ScoreCounts.from_dict(scores),
                 facts=tuple(Fact(**fact) for fact in document.get("facts", ())),
                 versions=tuple(document["library_versions"].items()),
                 **{name: document[name] for name in _AS_WRITTEN},

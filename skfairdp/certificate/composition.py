@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
+from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent, DpEvent
 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
@@ -39,7 +40,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     part was trained with ``epsilon=inf``.
     """
     shown, deployed = deployed, deployed.trained
-    leaves = deployed.leaves()
+    leaves, place, charged = deployed.leaves(), deployed.place_of_release, deployed.charged
     if isinstance(public_steps, str):
         raise ValueError(f"public_steps={public_steps!r} must be a list of names of steps.")
     names = [name for name, _ in leaves]
@@ -49,14 +50,13 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
                 f"public_steps names {listed!r}, which is not an earlier step of the model; its "
                 f"earlier steps are {names}."
             )
-    place = deployed.place_of_release
     # Rows that post-processing learns from, in addition to its inner model, are not examined here.
     if place is not None and shown is deployed:
         return _of_releases(deployed, place, public_steps)
     other, declared = sorted_steps(leaves, public_steps)
     stated = [step.privacy_ for _, step in other if charges_privacy(step)]
-    if charges_privacy(deployed.charged):
-        stated.append(deployed.charged.privacy_)
+    if charges_privacy(charged):
+        stated.append(charged.privacy_)
     if None in stated:
         return None
 
@@ -92,10 +92,11 @@ def with_counts(
         return privacy
     count_epsilon, unit = float(settings.count_epsilon), settings.unit
     by_index = settings.holdout not in ("per_record", "by_person")
-    note = _note(count_epsilon, source)
+    tables = _tables(settings.parts_of_epsilon)
+    notes = _notes(settings.parts_of_epsilon, source)
     if privacy.is_void or privacy.protects != unit:
         # Another relation: the two costs stand side by side and are never added.
-        return dataclasses.replace(privacy, assumptions=(*privacy.assumptions, note))
+        return dataclasses.replace(privacy, assumptions=(*privacy.assumptions, *notes))
     if source.reproducible:
         return _void([_SEEDED], [privacy], ())
     # Counts with public sizes speak of blanked records; so does, at the same cost, a
@@ -105,9 +106,13 @@ def with_counts(
     adjacency = "zero-out" if settings.public_sizes or moved else privacy.adjacency
     model = dataclasses.replace(privacy, adjacency=adjacency)
     alone = counts_guarantee(
-        count_epsilon, public_sizes=settings.public_sizes, source=source, protects=unit
+        settings.parts_of_epsilon,
+        public_sizes=settings.public_sizes,
+        source=source,
+        protects=unit,
     )
     counts = dataclasses.replace(alone, adjacency=adjacency)
+    assert counts.event is not None
     if by_index:
         total = compose([model, counts])
         if settings.of_training:
@@ -124,11 +129,11 @@ def with_counts(
         epsilon=max(model.epsilon, count_epsilon),
         per_group=per_group and {k: max(v, count_epsilon) for k, v in per_group.items()},
         # Covers a record of either part, for composition with further releases.
-        event=None if model.event is None else ComposedDpEvent([model.event, counts.event]),
-        exposures=shares and (*shares, Exposure(DiscreteLaplaceDpEvent(count_epsilon, 1))),
+        event=None if model.event is None else ComposedDpEvent([model.event, *tables]),
+        exposures=shares and (*shares, Exposure(counts.event)),
         assumptions=(
             *model.assumptions,
-            note,
+            *notes,
             assumptions.HELD_OUT_BY_PERSON if settings.persons else assumptions.HELD_OUT_BY_DRAW,
         ),
     )
@@ -149,24 +154,40 @@ def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSett
 
 
 def counts_guarantee(
-    count_epsilon: float, *, public_sizes: bool, source: NoiseSource, protects: str = "record"
+    epsilons: Sequence[float],
+    *,
+    public_sizes: bool,
+    source: NoiseSource,
+    protects: str = "record",
 ) -> PrivacyGuarantee:
-    """State the guarantee of a table of counts of held-out rows alone."""
+    """State the guarantee of tables of counts of held-out rows alone, each with its epsilon."""
     if source.reproducible:
         return PrivacyGuarantee.void(_SEEDED)
+    events = _tables(epsilons)
+    several = len(events) > 1
     return PrivacyGuarantee(
-        epsilon=count_epsilon,
+        epsilon=math.fsum(epsilons),
         delta=0.0,
         adjacency="zero-out" if public_sizes else "add-remove",
         protects=protects,
-        accountant="pure: one table of L1 sensitivity 1",
-        event=DiscreteLaplaceDpEvent(count_epsilon, 1),
-        assumptions=(_note(count_epsilon, source),),
+        accountant=f"pure: {'two tables' if several else 'one table'} of L1 sensitivity 1",
+        event=ComposedDpEvent(events) if several else events[0],
+        assumptions=_notes(epsilons, source),
     )
 
 
-def _note(count_epsilon: float, source: NoiseSource) -> str:
-    return assumptions.COUNTS_RELEASED.format(name=source.name, epsilon=as_given(count_epsilon))
+def _tables(epsilons: Sequence[float]) -> list[DpEvent]:
+    """Releases of noisy tables: of answers, and of scores where they are counted."""
+    return [DiscreteLaplaceDpEvent(each, 1) for each in epsilons]
+
+
+def _notes(epsilons: Sequence[float], source: NoiseSource) -> tuple[str, ...]:
+    epsilon, parts = as_given(math.fsum(epsilons)), map(as_given, epsilons)
+    released = assumptions.COUNTS_RELEASED.format(name=source.name, epsilon=epsilon)
+    if len(epsilons) == 1:
+        return (released,)
+    named = dict(zip(("table", "scores"), parts, strict=True))
+    return released, assumptions.SCORES_RELEASED.format(epsilon=epsilon, **named)
 
 
 def _of_releases(deployed: Deployed, place: int, public: Sequence[str]) -> PrivacyGuarantee | None:

@@ -131,8 +131,7 @@ def noisy_claim(
 ) -> FairnessGuarantee:
     """Make a claim from the noisy table; the true one is read for public sizes alone."""
     (notion, strata), settings = rates, basis.settings
-    epsilon = settings.count_epsilon
-    assert epsilon is not None
+    epsilon, *_ = settings.parts_of_epsilon
     cells = noisy_cells(strata, noisy, noises)
     hits, misses = cells.successes, cells.failures
     successes, rows = hits, hits + misses

@@ -16,6 +16,7 @@ from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import GroupedRows, HeldOut, ask_holdout, draws_afresh
 from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.certificate.outcomes import Accuracy, Outcomes
+from skfairdp.certificate.score_counts import ScoreCounts
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
@@ -46,6 +47,7 @@ class Evaluation:
     accuracy: Accuracy | None = None
     outcomes: Outcomes | None = None
     errors: NumberErrors | None = None
+    scores: ScoreCounts | None = None
 
 
 def evaluate(
@@ -61,19 +63,24 @@ def evaluate(
             strata = tuple(s.beside_unlabelled(not notion.needs_labels) for s in strata)
         notions.append((notion, strata))
     basis = counted.Basis(settings, rows.groups.labels, held.assumptions(settings))
-    if settings.count_epsilon is not None:
-        noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)
+    scores = held.scores(deployed) if settings.scores else None
+    if settings.private:
+        epsilon, *of_scores = settings.parts_of_epsilon
+        noisy = table + source.discrete_laplace(epsilon, table.shape)
+        for each in of_scores:
+            assert scores is not None
+            scores = scores.with_noise(source.discrete_laplace(each, (scores.size,)), each)
         claims = [counted.noisy_claim(rates, table, noisy, basis) for rates in notions]
-        noise = noise_variance(settings.count_epsilon)
+        noise = noise_variance(epsilon)
         accuracy = Accuracy.of_table(noisy[:, : len(held.classes)], noise)
         outcomes = _outcomes(held, noisy, settings)
-        return Evaluation(tuple(claims), None, accuracy=accuracy, outcomes=outcomes)
+        return Evaluation(tuple(claims), None, (), accuracy, outcomes, scores=scores)
     claims = [counted.exact_claim(rates, table, basis) for rates in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, held, notions, settings)
     claims += _downstream_claims(deployed, held, notions, settings)
     accuracy, outcomes = Accuracy.of_table(table), _outcomes(held, table, settings)
-    return Evaluation(tuple(claims), int(table.sum()), accuracy=accuracy, outcomes=outcomes)
+    return Evaluation(tuple(claims), int(table.sum()), (), accuracy, outcomes, scores=scores)
 
 
 def _outcomes(held: HeldOut, table: NDArray, settings: EvaluationSettings) -> Outcomes | None:
@@ -81,7 +88,8 @@ def _outcomes(held: HeldOut, table: NDArray, settings: EvaluationSettings) -> Ou
     labelled = held.rows.y is not None and len(held.classes) == 2
     if not labelled or settings.public_sizes:  # then counts of a cell are not independent
         return None
-    return Outcomes.of_table(held.rows.groups.labels, table, settings.count_epsilon)
+    epsilon = settings.parts_of_epsilon[0] if settings.private else None
+    return Outcomes.of_table(held.rows.groups.labels, table, epsilon)
 
 
 def without_bounds(evaluation: Evaluation) -> Evaluation:

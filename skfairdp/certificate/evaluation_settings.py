@@ -5,15 +5,37 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
+from skfairdp.certificate.facts import ASSUMED, BOUGHT, DECLARED
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.fairness.number_notions import NumberNotion
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.figures import as_given
-from skfairdp.foundation.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
+from skfairdp.foundation.parameters import (
+    BOOLEAN,
+    COUNT,
+    NONE,
+    PROBABILITY,
+    Choice,
+    Number,
+    check_arguments,
+)
 
+# Of count_epsilon.
+SCORES_SHARE = 0.25
 HOLDOUTS = ("public", "per_record", "by_index", "by_person", "training")
+
+
+def parts_of_epsilon(epsilon: float, *, scores: bool) -> tuple[float, ...]:
+    """Divide the epsilon of held-out rows between the tables that are counted."""
+    if not scores:
+        return (epsilon,)
+    of_table = (1.0 - SCORES_SHARE) * epsilon
+    return (
+        of_table,
+        epsilon - of_table,
+    )  # without a rounding error: one is half of the other or more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +47,7 @@ class EvaluationSettings:
     confidence_level: float = 0.95
     bound: str = "exact"
     count_epsilon: float | None = None
+    scores: bool = False  # whether scores are counted by group too
     cell_sizes: str = "private"
     holdout: str | None = None
     persons: bool = False  # whether one row of each person is counted
@@ -41,11 +64,17 @@ class EvaluationSettings:
             confidence_level=PROBABILITY,
             bound=Choice(("exact", "difference")),
             count_epsilon=(NONE, Number(1e-4, 1e3)),
+            scores=BOOLEAN,
             cell_sizes=Choice(("private", "public")),
             holdout=(NONE, Choice(HOLDOUTS)),
             n_certificates=COUNT,
             certificate_index=(NONE, COUNT),
         )
+        if self.scores and (self.public_sizes or self.of_training or self.number_notions):
+            raise ValueError(
+                "scores=True counts probabilities of held-out rows: it needs a classifier, "
+                "cell_sizes='private' and no holdout='training'."
+            )
         if self.private and self.bound != "exact":
             raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
         if not self.persons and self.holdout == "by_person":
@@ -92,6 +121,21 @@ class EvaluationSettings:
         return self.count_epsilon is not None
 
     @property
+    def parts_of_epsilon(self) -> tuple[float, ...]:
+        """Epsilon of the noisy table of answers and, where they are counted, of that of scores."""
+        assert self.count_epsilon is not None
+        return parts_of_epsilon(float(self.count_epsilon), scores=self.scores)
+
+    @property
+    def counting(self) -> tuple[str, str]:
+        """How held-out rows are counted, and who said so: a value and a source of a fact."""
+        if self.count_epsilon is not None:
+            return f"with noise, at ε = {as_given(self.count_epsilon)}", BOUGHT
+        if self.holdout == "public":
+            return "without noise, as public rows", DECLARED
+        return "without noise; nobody said that they are public", ASSUMED
+
+    @property
     def unit(self) -> str:
         """Unit that noisy counts protect."""
         return "person" if self.persons else "record"
@@ -136,7 +180,7 @@ def holdout_assumptions(
             yield f"An answer that is not one of the model's classes counts as {classes[0]!r}."
         else:
             yield "A prediction that is not a number counts as the smallest."
-        yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.count_epsilon))
+        yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.parts_of_epsilon[0]))
         if settings.public_sizes:
             yield assumptions.PUBLIC_CELLS
     else:

@@ -10,7 +10,7 @@ import numpy as np
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.evaluation import claims_of_mechanism
-from skfairdp.certificate.facts import PUBLIC, Fact, known_facts
+from skfairdp.certificate.facts import COUNTED, PUBLIC, UNKNOWN, Fact, known_facts
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.outcomes import Outcomes
 from skfairdp.certificate.released_events import uncounted_tables, unlike_training
@@ -46,7 +46,7 @@ EPSILON_TOLERANCE = 1e-4
 # Facts of the model itself, and those that somebody declares.
 _OF_MODEL = ("features", "persons trained on", "reason codes", "rows trained on")
 _POSITIVE = "positive outcome"
-_FACTS = (*_OF_MODEL, _POSITIVE, "target column", "group columns", "alternatives")
+_FACTS = (*_OF_MODEL, _POSITIVE, "target column", "group columns", "alternatives", COUNTED, UNKNOWN)
 # A promise about removed records is one about blanked ones, at the same cost.
 _IMPLIED = ("add-remove", "zero-out")
 # Stands for a class label in the names of rates.
@@ -83,7 +83,7 @@ def examine(certificate: Claims) -> Examination:
     known, n_rows = certificate.accuracy, certificate.n_rows
     if known is not None and not known.noisy and n_rows is not None and known.rows != n_rows:
         found.append((WRONG, f"n_rows is stated as {n_rows}, but accuracy counts {known.rows:g}"))
-    found += _of_outcomes(certificate)
+    found += [*_of_outcomes(certificate), *_of_scores(certificate)]
     errors = certificate.errors
     if errors is not None and errors.rows != n_rows:
         found.append((WRONG, f"n_rows is stated as {n_rows}, but errors are of {errors.rows} rows"))
@@ -96,6 +96,9 @@ def examine(certificate: Claims) -> Examination:
     found += [(WRONG, f"certificates state no fact {name!r}") for name in unknown]
     if certificate.privacy is not None and not certificate.privacy.is_void:
         found += _of_privacy(certificate.privacy, certificate.fairness)
+        if certificate.scores is not None and certificate.scores.count_epsilon is not None:
+            prices = [certificate.scores.count_epsilon]
+            found += [(WRONG, text) for text in uncounted_tables(certificate.privacy, prices)]
     return Examination(
         **{kind: tuple(t for k, t in found if k == kind) for kind in (RECOMPUTED, MISSING, WRONG)}
     )
@@ -124,6 +127,24 @@ def _of_outcomes(certificate: Claims) -> Iterator[Finding]:
         yield WRONG, f"outcomes count {rows:g} labelled rows, and accuracy {accuracy.rows:g}"
         return
     yield RECOMPUTED, "rates of outcomes by group"
+
+
+def _of_scores(certificate: Claims) -> Iterator[Finding]:
+    """Compare the counts by score with those by answer, where neither carries noise."""
+    scores, counted = certificate.scores, certificate.outcomes
+    if scores is None:
+        return
+    if counted is None or counted.groups != scores.groups:
+        yield WRONG, "scores are of other groups than outcomes"
+        return
+    if (counted.count_epsilon is None) is not (scores.count_epsilon is None):
+        yield WRONG, "noise is stated of either scores or outcomes, and not of both"
+        return
+    one, other = (np.sum(each.counts, axis=-1) for each in (counted, scores))
+    if scores.count_epsilon is None and not np.array_equal(one, other):
+        yield WRONG, "scores count other rows than outcomes"
+        return
+    yield RECOMPUTED, "calibration and scoring rates by group"
 
 
 def _by_group(counted: Outcomes) -> Iterator[tuple[Hashable, tuple[tuple[float, float], ...]]]:

@@ -15,6 +15,8 @@ from skfairdp.receipts.unwrap import Deployed, charges_privacy
 
 PUBLIC, DECLARED, ASSUMED, BOUGHT = SOURCES = ("public", "declared", "assumed", "bought")
 
+COUNTED = "held-out rows are counted"
+UNKNOWN = "rows of unknown group"
 # Names of outcomes that somebody would rather not have.
 _HARMFUL = re.compile(
     r"default|delinq|fail|churn|recid|arrest|convict|fraud|reject|refus|denied|denial|dropout|"
@@ -40,9 +42,16 @@ class Fact:
 
 
 def known_facts(
-    deployed: Deployed, y: Any, sensitive_features: Any, positive: Hashable | None
+    deployed: Deployed,
+    y: Any,
+    sensitive_features: Any,
+    positive: Hashable | None,
+    counted: tuple[str, str] | None = None,
 ) -> tuple[Fact, ...]:
-    """Collect the public facts about columns, rows and terms; arguments as of `certify`."""
+    """Collect the public facts about columns, rows and terms; arguments as of `certify`.
+
+    `counted`: how held-out rows were counted, and who said so; None where there are none.
+    """
     final, trained = deployed.final, deployed.trained.final
     classes = np.asarray(getattr(final, "classes_", ())).tolist()
     target = _names(y)
@@ -57,6 +66,8 @@ def known_facts(
     listed = f": {', '.join(map(str, names))}" if names is not None else ""
     found.append(("features", n_features and f"{n_features}{listed}", PUBLIC))
     found.append(_trained_on(trained))
+    if counted is not None:
+        found.append((COUNTED, *counted))
     if hasattr(trained, "reason_codes"):
         codes = "reason_codes(X) names the terms that spoke most against a decision"
         found.append(("reason codes", codes, PUBLIC))
@@ -70,12 +81,16 @@ def known_facts(
 
 
 def warn_of_guessed_outcome(deployed: Deployed, y: Any, positive: Hashable | None) -> None:
-    """Warn where nobody said which outcome is the favourable one, and it is not plain."""
+    """Warn where nobody said which outcome is the favourable one, and no convention does.
+
+    Scikit-learn's conventions are 0 and 1, -1 and 1, False and True: the second is the positive
+    one, unless its column sounds like a harm.
+    """
     classes = np.asarray(getattr(deployed.final, "classes_", ())).tolist()
     if positive is not None or len(classes) != 2:
         return
     harmful = [name for name in (_names(y), str(classes[1])) if _HARMFUL.search(name.lower())]
-    if not harmful and classes != [1, 2]:
+    if not harmful and classes in ([0, 1], [-1, 1]):  # False and True equal the former
         return
     why = f": {harmful[0]!r} sounds like a harm" if harmful else ""
     warn_user(

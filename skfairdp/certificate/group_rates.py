@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -103,18 +103,24 @@ def _ratios(claim: FairnessGuarantee, stratum: str) -> Iterator[ImpactRatio]:
     counts = [count for count in claim.counts if count.stratum == stratum]
     ends = _together(claim, counts, stratum)
     shares = [_rate(count, sampled=False).rate for count in counts]
+    for count, ratio in zip(counts, over_highest(shares, ends), strict=True):
+        yield ImpactRatio(group_text(count.group), stratum or "all", *ratio)
+
+
+def over_highest(
+    shares: Sequence[float | None], ends: Sequence[tuple[float, float]]
+) -> list[tuple[float | None, float, float]]:
+    """Ratio of each rate to the highest one, with its interval; `ends` of rates hold together."""
     highest = max((share for share in shares if share is not None), default=0.0)
-    for i, (count, share) in enumerate(zip(counts, shares, strict=True)):
-        (low, high), others = ends[i], [*ends[:i], *ends[i + 1 :]]
+    found = []
+    for i, (share, (low, high)) in enumerate(zip(shares, ends, strict=True)):
+        others = [*ends[:i], *ends[i + 1 :]]
         # The highest true rate is that of the group itself, or lies between these.
         most, least = max(end for _, end in others), max(start for start, _ in others)
-        yield ImpactRatio(
-            group_text(count.group),
-            stratum or "all",
-            None if share is None or highest <= 0.0 else share / highest,
-            min(1.0, low / most) if most > 0.0 else 1.0,
-            min(1.0, high / least) if least > 0.0 else 1.0,
-        )
+        ratio = None if share is None or highest <= 0.0 else share / highest
+        lowest = min(1.0, low / most) if most > 0.0 else 1.0
+        found.append((ratio, lowest, min(1.0, high / least) if least > 0.0 else 1.0))
+    return found
 
 
 def _together(

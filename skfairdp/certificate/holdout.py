@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +14,8 @@ from scipy.sparse import issparse
 from sklearn.utils import get_tags
 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
+from skfairdp.certificate.score_counts import ScoreCounts
+from skfairdp.exceptions import FairnessWarning, PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.foundation.assumptions import (
@@ -20,6 +24,7 @@ from skfairdp.foundation.assumptions import (
     ANSWERS_DRAWN,
     ANSWERS_ONE_BY_ONE,
 )
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.protocol import answers_of
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.records.given import trained_on
@@ -27,6 +32,7 @@ from skfairdp.records.labels import count_rows, label_column, positions, take_ro
 from skfairdp.records.one_column import columns_of
 from skfairdp.records.persons import encode_persons
 
+_LONG = 10.0  # seconds
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
 
@@ -75,6 +81,18 @@ def refuse_training_rows(deployed: Deployed, X: Any, settings: EvaluationSetting
             "a model treats those it has seen better. Certify on rows that were held out; or say "
             "holdout='training', with count_epsilon, for a remark on these rows without a bound."
         )
+
+
+def warn_of_unprotected(privacy: PrivacyGuarantee | None, settings: EvaluationSettings) -> None:
+    """Warn where a private model's held-out people are counted as they are, and nobody said so."""
+    if settings.private or settings.holdout == "public" or privacy is None or privacy.is_void:
+        return
+    warn_user(
+        "Nobody said that the held-out rows are public, and they are counted without noise: the "
+        "certificate's epsilon does not cover these people. Give holdout='public' if they need no "
+        "protection, or buy noisy counts with count_epsilon, such as the epsilon of the training.",
+        PrivacyWarning,
+    )
 
 
 def comparable_groups(
@@ -153,6 +171,12 @@ class HeldOut:
         flat = self.cells[kept] * self.shape[2] + self.answers[kept]
         return np.bincount(flat, minlength=math.prod(self.shape)).reshape(self.shape)
 
+    def scores(self, deployed: Deployed) -> ScoreCounts:
+        """Count probabilities of the positive class by group and label, without noise."""
+        chances = np.asarray(deployed.model.predict_proba(deepcopy(self.rows.X)), dtype=np.float64)
+        positive = chances[:, 0 if self.turned else 1]
+        return ScoreCounts.of_rows(self.rows.groups.labels, self.cells, self.shape[1], positive)
+
     def averaged(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Sum probabilities of the model's second class, one a row, in place of answers."""
         kept, n_cells = self.cells >= 0, self.shape[0] * self.shape[1]
@@ -218,7 +242,7 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
         parts = np.array_split(rows[::-1], min(calls, len(rows)))
         return np.concatenate([ask(part) for part in parts])[::-1]
 
-    found = ask(rows)
+    found, started = ask(rows), time.monotonic()
     if draws_afresh(deployed):
         how = ANSWERS_DRAWN
     elif private:
@@ -227,12 +251,25 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
         deployed, X = deployed.after_declared_steps(X)
+        _warn_of_waiting(len(rows), time.monotonic() - started)
         how, found = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
     if len(found) != len(rows) or len(rows) == len(everybody):
         return found, how
     answers = np.repeat(found[:1], len(everybody))  # of others any answer: none counts
     answers[rows] = found
     return answers, how
+
+
+def _warn_of_waiting(n_rows: int, seconds: float) -> None:
+    """Warn where asking each row by itself takes long; `seconds`: of the calls so far."""
+    expected = seconds * n_rows / _CALLS
+    if expected > _LONG:
+        warn_user(
+            "The model answers some rows differently in other company, as one that draws does. "
+            f"So each of the {n_rows} rows is asked by itself, which takes about "
+            f"{expected:.0f} s. Fewer held-out rows take less, and give a wider bound.",
+            FairnessWarning,
+        )
 
 
 def _classes(deployed: Deployed, predicted: Any, y: ArrayLike | None, private: bool) -> list:
@@ -281,6 +318,19 @@ def check_answerable(
             _codes(y, classes, count_rows(X), "y", settings.private)
     for notion in settings.notions:
         notion.strata(classes, with_labels=y is not None)
+    if settings.scores:
+        _check_scores(deployed, classes, y)
+
+
+def _check_scores(deployed: Deployed, classes: list, y: ArrayLike | None) -> None:
+    if y is None:
+        raise ValueError("scores=True compares scores with labels: pass y.")
+    plain = hasattr(deployed.model, "predict_proba") and not deployed.group_aware
+    if len(classes) != 2 or not plain or draws_afresh(deployed):
+        raise ValueError(
+            "scores=True needs a classifier of two classes whose predict_proba takes rows alone "
+            "and gives the same answer to a row every time; leave it out."
+        )
 
 
 def check_columns(deployed: Deployed, X: Any) -> None:

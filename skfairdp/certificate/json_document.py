@@ -52,6 +52,7 @@ _OPTIONAL: dict[str, _Rule] = {
     "accuracy": _OBJECT,
     "outcomes": _OBJECT,
     "errors": _OBJECT,
+    "scores": _OBJECT,
     "facts": _LIST,
     "derived": _OBJECT,
     "content_digest": (lambda v: _TEXT[0](v) and bool(_DIGEST(v)), "a digest"),

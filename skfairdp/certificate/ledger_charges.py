@@ -35,7 +35,7 @@ def charged(
     cost, rows = None, None if settings.private else X
     if settings.count_epsilon is not None:
         asked: dict[str, Any] = {"public_sizes": settings.public_sizes, "protects": settings.unit}
-        cost = counts_guarantee(settings.count_epsilon, source=source, **asked)
+        cost = counts_guarantee(settings.parts_of_epsilon, source=source, **asked)
     entry = book.reserve(cost, activity="certify", estimator=name, public_rows=rows)
     try:
         settings.check_index(settings.certificate_index or entry.ordinal)

@@ -16,35 +16,38 @@ SUFFIX = ".skfairdp-ledger.db"
 DEFAULT_NOTE = "Other runs on these people add up there; --no-ledger keeps no account."
 
 
-def ledger_of(request: Request, rows: pd.DataFrame) -> PrivacyLedger | None:
-    """Find the ledger that a run is charged to; None where it was refused.
+def ledger_of(request: Request, rows: pd.DataFrame) -> tuple[PrivacyLedger | None, bool]:
+    """Find the ledger that a run is charged to, None where it was refused; and if it knows them.
 
     The same people are recognised under whatever name of the file: by a keyed digest of all ids
     where ids are given, else of all rows.
     """
     if request.no_ledger:
-        return None
+        return None, False
     people = who(request, rows)
     if request.ledger is not None:
-        return _named(request, PrivacyLedger(request.ledger), people)
+        ledger = PrivacyLedger(request.ledger)
+        return _named(request, ledger, _known(ledger, people))
     folder = request.data.absolute().parent
     own = folder / f"{request.data.stem}{SUFFIX}"
     for path in dict.fromkeys((own, *sorted(folder.glob(f"*{SUFFIX}")))):
         ledger = PrivacyLedger(path)
-        if _known(ledger, people) is not None:
-            return _named(request, ledger, people)
-    return _named(request, PrivacyLedger(own), people)
+        known = _known(ledger, people)
+        if known is not None:
+            return _named(request, ledger, known)
+    return _named(request, PrivacyLedger(own), None)
 
 
-def _named(request: Request, ledger: PrivacyLedger, people: pd.DataFrame) -> PrivacyLedger:
-    known = _known(ledger, people)
+def _named(
+    request: Request, ledger: PrivacyLedger, known: str | None
+) -> tuple[PrivacyLedger, bool]:
     if known is not None and request.data_set not in (None, known):
         raise CommandError(
             f"The ledger {ledger.path} knows these people as {known!r}. Under the name "
             f"{request.data_set!r} what they have spent would not add up: leave --data-set out."
         )
     name = known or request.data_set or request.data.stem
-    return PrivacyLedger(ledger.path, name, budget=request.budget)
+    return PrivacyLedger(ledger.path, name, budget=request.budget), known is not None
 
 
 def remember(ledger: PrivacyLedger, people: pd.DataFrame) -> None:

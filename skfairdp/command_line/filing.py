@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certify
 from skfairdp.base import PrivateEstimator
+from skfairdp.certificate.facts import PUBLIC, UNKNOWN, Fact
 from skfairdp.certificate.registry import to_be_stated
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.estimators import encoder_of, estimator_of
@@ -158,6 +159,7 @@ class ChargedReport:
             holdout="public" if asked["count_epsilon"] is None else drawn,
             pos_label=people.positive if len(people.outcomes) == 2 else None,
             count_noise=self.noise,
+            scores=request.scores,
             **asked,
         )
         claims = tuple(
@@ -165,6 +167,10 @@ class ChargedReport:
             for claim in certificate.fairness
         )
         certificate = replace(certificate, fairness=claims)
+        if people.of_unknown_group:
+            unknown = f"{people.of_unknown_group:,} of the table, left out (--skip-blank)"
+            facts = (*certificate.facts, Fact(UNKNOWN, unknown, PUBLIC))
+            certificate = replace(certificate, facts=facts)
         if certificate.privacy is None:
             return certificate
         public = [assumptions.PUBLIC_BOUNDS] * request.bounds_are_public

@@ -41,7 +41,7 @@ def largest_shown(model: FairPathClassifier, outlook: Outlook) -> FairPathClassi
                 rate=rate,
                 confidence_level=request.confidence,
                 n_claims=len(request.notion),
-                count_epsilon=request.count_epsilon,
+                count_epsilon=request.answers_epsilon,
             )
             for rate in _RATES
         ]

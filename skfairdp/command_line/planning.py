@@ -94,7 +94,7 @@ class Outlook:
                     rate=rate,
                     confidence_level=self.request.confidence,
                     n_claims=self._n_compared,
-                    count_epsilon=self.request.count_epsilon,
+                    count_epsilon=self.request.answers_epsilon,
                 )
             )
         return min(found, key=lambda each: each.chance(0.0))
@@ -205,7 +205,7 @@ class Outlook:
                 tolerance,
                 confidence_level=self.request.confidence,
                 n_claims=self._n_compared,
-                count_epsilon=self.request.count_epsilon,
+                count_epsilon=self.request.answers_epsilon,
             )
             if needed.rows_needed is not None:
                 yield (

@@ -46,7 +46,7 @@ def report(arguments: argparse.Namespace) -> int:
     usual = not request.mechanism_is_named and request.numeric is None
     if usual and persons.count * request.epsilon < ENOUGH_FOR_TABLES:
         request = request.by("rates")
-    ledger = ledger_of(request, rows)
+    ledger, known = ledger_of(request, rows)
     noise = NoiseSource()
     # Each person by its own draw: who is held out then depends on nobody else.
     held = (noise.sampling.random(persons.count) < request.held_out)[persons.codes]
@@ -56,7 +56,7 @@ def report(arguments: argparse.Namespace) -> int:
         return 0
     _check_parts(people, held)
     _agree(outlook, ledger)
-    if ledger is not None:
+    if ledger is not None and not known:
         remember(ledger, who(request, rows))
     del rows
     # Brings torch: seconds that a wrong option or column need not cost.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+from skfairdp.certificate.evaluation_settings import parts_of_epsilon
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.parsing import MECHANISMS
 from skfairdp.records.numbers import INTERVAL
@@ -43,6 +44,7 @@ class Request:
     notion: tuple[str, ...]
     held_out: float
     held_out_is_public: bool
+    scores: bool
     confidence: float
     ledger: Path | None
     no_ledger: bool
@@ -119,6 +121,7 @@ class Request:
             "--positive": self.positive,
             "--ratio": self.ratio,
             "--base-rate": self.base_rate,
+            "--scores": self.scores or None,
             "--mechanism": self.mechanism if self.mechanism_is_named else None,
         }
         named = [option for option, value in of_outcomes.items() if value is not None]
@@ -138,6 +141,12 @@ class Request:
     def count_epsilon(self) -> float | None:
         """Epsilon of the counts of held-out rows; None where these rows are public."""
         return None if self.held_out_is_public else self.epsilon
+
+    @property
+    def answers_epsilon(self) -> float | None:
+        """Epsilon of the counts that the bound is computed from; None where they are exact."""
+        whole = self.count_epsilon
+        return None if whole is None else parts_of_epsilon(whole, scores=self.scores)[0]
 
     @property
     def inputs(self) -> dict[str, Path | None]:

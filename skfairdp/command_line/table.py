@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import partial
+from functools import cached_property, partial
 from shlex import quote
 from typing import Any
 
@@ -37,6 +37,7 @@ class People:
     positive: Any  # The favourable one; None where there are more than two and none was named
     coding: str  # What is what, in words
     ids: pd.Series | None = None  # Whose row it is; None where each is a person
+    of_unknown_group: int = 0  # Rows that were left out for it; groups are public
 
     def part(self, chosen: np.ndarray) -> People:
         ids = None if self.ids is None else self.ids[chosen]
@@ -55,10 +56,13 @@ class People:
         """Features of which nothing is declared."""
         return tuple(name for name in self.X.columns if name not in (self.schema or {}))
 
-    @property
+    @cached_property
     def persons(self) -> Persons:
         """Map rows to persons."""
-        return encode_persons(np.arange(len(self.y)) if self.ids is None else self.ids, len(self.y))
+        n_rows = len(self.y)
+        if self.ids is None:
+            return Persons(np.arange(n_rows), n_rows, most=1)
+        return encode_persons(self.ids, n_rows)
 
 
 def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> People:
@@ -75,6 +79,7 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
         )
     kept = [name for name in rows.columns if not features or name in {*features, *without}]
     rows = rows[[name for name in kept if name not in request.drop]]
+    unknown = rows[[*sensitive]].isna().any(axis=1).sum() if request.skip_blank else 0
     rows = with_groups_as_asked(rows, request)
     for name in (target, *sensitive):  # one "1.0" among many "1" says nothing
         column = rows[name]
@@ -102,7 +107,7 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
         )
     coding += f"; groups are those of {', '.join(sensitive)}."
     ids = rows[request.person_ids] if whose else None
-    return People(X, y, groups, kept_schema, outcomes, favourable, coding, ids)
+    return People(X, y, groups, kept_schema, outcomes, favourable, coding, ids, int(unknown))
 
 
 def _what_is_learned_from(
@@ -126,11 +131,13 @@ def _what_is_learned_from(
             f"epsilon protects persons: --person-ids {alike[0]}. "
         )
         drops = " ".join(f"--drop {name}" for name in alike)
+        keeps = " ".join(f"--keep {name}" for name in alike)
+        leave = "Leave" if request.person_ids else "If every row is another person, leave"
         raise CommandError(
             "Columns have names of identifiers, which only name people. "
             f"{'' if request.person_ids or index else persons}"
-            f"If every row is another person, leave them out: {drops}. If one is no identifier, "
-            f"such as the number of phones in a house, say so: --keep {alike[0]}."
+            f"{leave} them out: {drops}. If they are none, such as codes of a codebook or the "
+            f"number of phones in a house, say so: {keeps}."
         )
     if request.bounds_are_public:
         declared = public_schema(rows, declared, without)
@@ -161,10 +168,10 @@ def _refuse_options_of_two(request: Request) -> None:
     """Refuse what is about one favourable outcome of two."""
     if request.mechanism == "fairdp":
         raise CommandError("--mechanism fairdp takes a target of two values; leave it out.")
-    if request.ratio is not None or request.base_rate is not None:
+    if request.ratio is not None or request.base_rate is not None or request.scores:
         raise CommandError(
-            "--ratio and --base-rate are about one favourable outcome of two; the target has more: "
-            "leave them out."
+            "--ratio, --base-rate and --scores are about one favourable outcome of two; the target "
+            "has more: leave them out."
         )
 
 

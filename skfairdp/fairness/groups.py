@@ -108,7 +108,8 @@ def encode_groups(
     >>> groups.labels, groups.codes.tolist()
     (('a', 'b'), [1, 0, -1])
     """
-    codes, found = _factorize(_columns(sensitive_features, n_rows, name))
+    columns = _columns(sensitive_features, n_rows, name)
+    codes, found = _combined([factorized(column) for column in columns])
     if (on_missing or on_unknown) == "raise":
         if bool(np.any(codes == -2)):
             raise ValueError(f"{name} has unhashable values, such as lists; use text or numbers.")
@@ -170,9 +171,14 @@ def _columns(values: Any, n_rows: int, name: str) -> list[Any]:
     return columns
 
 
-def _factorize(columns: list[Any]) -> tuple[NDArray[np.int64], list[Hashable]]:
-    """Codes and labels of what occurs; -1 where a column is missing, -2 where one has no hash."""
-    parts, found = zip(*map(factorized, columns), strict=True)
+def _combined(
+    columns: list[tuple[NDArray[np.int64], list[Any]]],
+) -> tuple[NDArray[np.int64], list[Hashable]]:
+    """Codes and labels of what occurs; -1 where a column is missing, -2 where one has no hash.
+
+    `columns`: codes and labels of each.
+    """
+    parts, found = zip(*columns, strict=True)
     uniques = [list(map(_scalar, values)) for values in found]
     if len(columns) == 1:
         return parts[0], uniques[0]

@@ -143,6 +143,7 @@ class EveryTolerance(GradientPredictor):
         tolerances: Sequence[float] = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15),
         confidence_level: float = 0.95,
         bound: str = "exact",
+        holdout: str | None = None,
     ) -> dict[float, Certificate]:
         """Certify several tolerances at once.
 
@@ -187,6 +188,7 @@ class EveryTolerance(GradientPredictor):
                     bound=bound,
                     n_certificates=len(models),
                     certificate_index=place,
+                    holdout=holdout,
                 )
                 for place, (tolerance, model) in enumerate(models.items(), start=1)
             }

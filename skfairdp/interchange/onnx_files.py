@@ -15,6 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.certificate import Certificate, certify
+from skfairdp.inprocessing.fair_numbers.objective import NumberAndChances
+from skfairdp.inprocessing.fair_numbers.regressor import FairPathRegressor
+from skfairdp.inprocessing.fair_numbers.transport import shifts
 from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.inprocessing.gradient import GradientClassifier
@@ -24,6 +27,7 @@ from skfairdp.records.stored_rows import LARGEST
 
 # What decides about a row: a class that answers by its own methods is another model.
 _OF_NUMBERS = ("predict", "_scaled")
+_OF_FAIR_NUMBERS = ("predict", "_known", "_outputs", "_moved")
 _OF_PATHS = ("predict_proba", "predict", "decision_function", "_scores", "_scored")
 
 _OTHERWISE = (
@@ -53,7 +57,8 @@ def save_onnx(
     model : estimator
         Fitted, and one whose answers are those of a single net: DPSGDClassifier, DPSGDFClassifier,
         ImportanceSamplingDPSGDClassifier, DPFermiClassifier, LagrangianDualClassifier,
-        RateConstrainedClassifier, FairPathClassifier or DPSGDRegressor.
+        RateConstrainedClassifier, FairPathClassifier, DPSGDRegressor or a FairPathRegressor that
+        predicts without groups.
     path : str or path
         File to write.
     certificate : Certificate, optional
@@ -169,6 +174,15 @@ def _answer(model: Any) -> _Answer:
         return _PathAnswer(Scores(chances, model.direction_), float(model.multiplier_)).eval()
     if all(getattr(kind, n, None) is getattr(GradientRegressor, n) for n in _OF_NUMBERS):
         return _NumberAnswer(model.module_, TargetBounds(*model.target_bounds_)).eval()
+    if all(getattr(kind, n, None) is getattr(FairPathRegressor, n) for n in _OF_FAIR_NUMBERS):
+        if not model._group_blind:
+            raise TypeError(
+                "'model' predicts with the groups of the rows (group_at_predict='raw'), and the "
+                "ONNX file has rows alone as input. Fit with group_at_predict='none'."
+            )
+        moves = model.multiplier_ * model.unit_ * shifts(model._table().scores, 0.0)
+        moved = _Moved(NumberAndChances(model.module_), torch.from_numpy(moves))
+        return _NumberAnswer(moved, TargetBounds(*model.target_bounds_)).eval()
     if not (isinstance(model, GradientClassifier) and model._decides_by_parameters):
         raise TypeError(
             f"'model' is a {kind.__name__}, whose answers are not those of one net. Pass a fitted "
@@ -214,6 +228,19 @@ class _PathAnswer(_Answer):
             return adjusted.argmax(dim=1), gains
         positive = 0.5 * (1.0 + gains)
         return (adjusted[:, 0] > 0.0).long(), torch.cat([1.0 - positive, positive], dim=1)
+
+
+class _Moved(nn.Module):
+    """Scores of a blind regressor, moved by what is expected of the group."""
+
+    def __init__(self, known: nn.Module, moves: Tensor) -> None:
+        super().__init__()
+        self.known, self.moves = known, moves
+
+    def forward(self, X: Tensor) -> Tensor:
+        known = self.known(X)
+        moved = known[:, 0].clip(-1.0, 1.0) + known[:, 1:] @ self.moves
+        return moved.clip(-1.0, 1.0)[:, None]
 
 
 class _NumberAnswer(_Answer):

@@ -106,7 +106,9 @@ def fit_within(
         raise ValueError(
             "'pipeline' must have one PrivateTableEncoder and end in a classifier or regressor "
             "of skfairdp with parameters epsilon and delta, and no other step may be private or "
-            "contain a private one."
+            "contain a private one. A ColumnTransformer around the table is not needed: "
+            "PrivateTableEncoder(columns={'name': 'drop'}) leaves columns out, and takes public "
+            "bounds (low, high) and lists of categories for others."
         )
     check_values(epsilon=(epsilon, Number(1e-3)), table_share=(table_share, PROBABILITY))
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):

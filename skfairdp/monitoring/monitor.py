@@ -323,7 +323,7 @@ class GapMonitor(Readings):
         source = NoiseSource()
         charge: AbstractContextManager[object] = nullcontext()
         if self.ledger is not None:
-            cost = counts_guarantee(self.count_epsilon, public_sizes=True, source=source)
+            cost = counts_guarantee((self.count_epsilon,), public_sizes=True, source=source)
             charge = self.ledger.charge(cost, activity="certify", estimator="GapMonitor")
         with charge:
             return table, table + source.discrete_laplace(self.count_epsilon, table.shape)

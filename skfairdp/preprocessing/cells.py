@@ -20,6 +20,8 @@ from skfairdp.records.labels import factorized
 
 # How numbers in decimal digits end; "nan", "inf" and "infinity" are texts.
 _LAST = frozenset("0123456789.")
+# Of these letters alone no "nan", "inf" or "1_000" is written.
+_OF_NUMBERS = frozenset("0123456789.+-eE \t")
 _TRUTH = {"true": 1.0, "false": 0.0}
 _DATE = re.compile(r"(\d{4})([-/])(\d\d)\2(\d\d)(?:[T ].*)?\Z", re.ASCII)
 # Known beforehand, and so at no cost
@@ -50,6 +52,9 @@ def read_cells(values: pd.Series) -> Cells:
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
         return Cells(numbers, np.full(len(numbers), -1, dtype=np.int64))
     codes, distinct = distinct_cells(values)
+    plain = _plain_numbers(distinct)
+    if plain is not None:
+        return Cells(np.append(plain, math.nan)[codes], np.full(len(codes), -1, dtype=np.int64))
     found = [_read(value) for value in distinct]
     where: dict[str, int] = {}
     texts = [-1 if text is None else where.setdefault(text, len(where)) for _, text in found]
@@ -68,6 +73,18 @@ def distinct_cells(values: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
     missing = (v.is_nan() if isinstance(v, Decimal) else pd.isna(v) is True for v in values)
     there = ~np.fromiter(missing, dtype=bool, count=len(values))
     return np.where(there, np.cumsum(there) - 1, -1), list(values[there])
+
+
+def _plain_numbers(distinct: list[Any]) -> NDArray[np.float64] | None:
+    """Read all texts at once, as `_read` does, where all are numbers in decimal digits."""
+    if not distinct or not all(type(value) is str for value in distinct):
+        return None
+    if not _OF_NUMBERS.issuperset("".join(distinct)):
+        return None
+    try:
+        return np.array(distinct, dtype=object).astype(np.float64) + 0.0
+    except ValueError:
+        return None
 
 
 def _read(value: Any) -> tuple[float, str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -77,9 +77,10 @@ class PrivacyGuarantee:
     protects: str = "record"
     accountant: str = ""
     per_group: Mapping[Hashable, float] | None = None
-    event: events.DpEvent | None = None
-    assumptions: tuple[str, ...] = ()
-    exposures: tuple[Exposure, ...] | None = ()
+    # Not printed: thousands of characters, from which to_dict and str(certificate) are made.
+    event: events.DpEvent | None = field(default=None, repr=False)
+    assumptions: tuple[str, ...] = field(default=(), repr=False)
+    exposures: tuple[Exposure, ...] | None = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Check names and numbers, and detach the guarantee from mutable arguments."""

@@ -66,14 +66,14 @@ def verdict_on(plan: Plan, *, n_features: int | None = None, crowd: float | None
         return Verdict("too small", ratio, release, text)
     if ratio >= DOUBTFUL:
         text = (
-            f"Doubtful: the noise on {release!r} is {least} of the longest sum that {whom} could "
-            "make by all agreeing, and records rarely agree on a tenth of it. Expect a weak model, "
-            f"or use more rows{enough}."
+            f"Doubtful: the noise on {release!r} is {least} times as long as the longest sum that "
+            f"{whom} can reach together, and sums rarely reach a tenth of that. Expect a weak "
+            f"model, or use more rows{enough}."
         )
         return Verdict("doubtful", ratio, release, text)
     text = (
-        f"Enough records by this rule: the noise on {release!r} is at most {least} of the longest "
-        f"sum that {whom} could make."
+        f"Enough records: the noise on {release!r} is at most {least} times as long as the "
+        f"longest sum that {whom} can reach together."
     )
     return Verdict("useful", ratio, release, text)
 

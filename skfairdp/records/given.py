@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from skfairdp.records.labels import count_rows, take_rows
+from skfairdp.records.one_column import table_of
 from skfairdp.records.persons import Persons, encode_persons
 from skfairdp.records.rows import refuse_other_order
 from skfairdp.records.stored_rows import StoredRows, with_columns_of
@@ -107,6 +108,8 @@ def _some(X: Any, n_rows: int) -> Any:
 
 
 def _digest(rows: Any) -> bytes:
+    # polars and Arrow have columns that numpy cannot take as a whole.
+    rows = rows if (read := table_of(rows)) is None else read
     table = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows, dtype=object)
     cells = [[_text(cell) for cell in np.ravel(row)] for row in table]
     return hashlib.blake2b(repr(cells).encode("utf-8", "surrogatepass"), key=_KEY).digest()

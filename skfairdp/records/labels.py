@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from skfairdp.exceptions import warn_user
 from skfairdp.foundation.parameters import CLASSES
-from skfairdp.records.one_column import columns_of, objects, of_one_kind
+from skfairdp.records.one_column import column_cells, columns_of, objects, of_one_kind, table_of
 
 _PART = 1 << 20
 
@@ -40,7 +40,10 @@ def take_rows(X: Any, positions: NDArray[np.int64]) -> Any:
     if issparse(X):
         return X.tocsr()[positions]
     if hasattr(X, "to_pylist"):  # Arrow
-        return X.take(positions)
+        with suppress(NotImplementedError):  # not of columns that store runs
+            return X.take(positions)
+        table = table_of(X)
+        return column_cells(X)[positions] if table is None else table.iloc[positions]
     if isinstance(X, memoryview) or not hasattr(X, "__getitem__"):
         X = np.asarray(X)
     if hasattr(X, "shape"):

@@ -8,7 +8,8 @@ them to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -61,11 +62,7 @@ def column_cells(values: Any) -> NDArray[Any] | pd.Categorical:
         return objects(values)
     for name in ("to_pylist", "to_list"):  # Arrow, polars
         if callable(read := getattr(values, name, None)):
-            missing = getattr(values, "null_count", 0)
-            some_missing = missing() if callable(missing) else missing
-            declared = None if some_missing else np.asarray(values)
-            numbers = declared is not None and declared.ndim == 1 and declared.dtype.kind in "biuf"
-            return declared if numbers else objects(read())
+            return _of_columnar(values, read)
     if hasattr(values, "__array__"):
         return np.asarray(values)  # it has one type already
     if isinstance(values, Iterable) and not isinstance(values, str | bytes):
@@ -130,6 +127,25 @@ def of_one_kind(cells: NDArray[Any]) -> NDArray[Any]:
     if kinds and kinds <= {"whole", "truth", "float"} and all(map(_fits_int64, cells)):
         return np.fromiter(map(int, cells), dtype=np.int64, count=len(cells))
     return cells
+
+
+def _of_columnar(values: Any, read: Callable[[], list[Any]]) -> NDArray[Any]:
+    """Read a column of Arrow or polars: as numpy has it if it declares numbers, none missing."""
+    missing = getattr(values, "null_count", 0)
+    declared = None
+    if not (missing() if callable(missing) else missing):
+        with suppress(Exception):  # numpy lacks the type, such as whole numbers of 128 bits
+            declared = np.asarray(values)
+    if declared is not None and declared.ndim == 1 and declared.dtype.kind in "biuf":
+        return declared
+    with suppress(Exception):
+        return objects(read())
+    # Out here, so that no chain of exceptions quotes a cell.
+    kind = getattr(values, "type", getattr(values, "dtype", ""))
+    raise TypeError(
+        f"A column of the type {kind} cannot be read cell by cell. Convert it to text, to whole "
+        "numbers of 64 bits or to float64."
+    )
 
 
 def _of_pandas(values: Any) -> NDArray[Any] | pd.Categorical:

@@ -45,6 +45,10 @@ _SPARSE = (
     "X.sparse.to_dense(), or let the step before make dense columns (sparse_output=False, "
     "sparse_threshold=0)."
 )
+_CURE = (
+    "Encode text with declared categories, e.g. skfairdp.preprocessing.PublicEncoder; turn dates "
+    "into numbers, e.g. days since a public date; or let PrivateTableEncoder learn both."
+)
 
 
 def check_rows(
@@ -129,10 +133,6 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
 
 def _refuse_other_kinds(X: Any) -> None:
     """Refuse values that a conversion would quote, or silently turn into numbers."""
-    how = (
-        "Encode text with declared categories, e.g. skfairdp.preprocessing.PublicEncoder; turn "
-        "dates into numbers, e.g. days since a public date; or let PrivateTableEncoder learn both."
-    )
     if isinstance(X, pd.DataFrame):
         others = [
             str(name)
@@ -140,9 +140,9 @@ def _refuse_other_kinds(X: Any) -> None:
             if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_object_dtype(dtype))
         ]
         if others:
-            raise ValueError(f"'X' has columns that are not numbers: {', '.join(others)}. {how}")
+            raise ValueError(f"'X' has columns that are not numbers: {', '.join(others)}. {_CURE}")
     elif getattr(getattr(X, "dtype", None), "kind", "f") in "mMV":
-        raise ValueError(f"'X' holds dates or records, which are not numbers. {how}")
+        raise ValueError(f"'X' holds dates or records, which are not numbers. {_CURE}")
 
 
 def _without_rows(error: Exception) -> Exception:
@@ -171,7 +171,5 @@ def _without_rows(error: Exception) -> Exception:
     kind = TypeError if isinstance(error, TypeError) else ValueError
     return kind(
         "'X' holds values that are not numbers: every argument must be a string or a real number "
-        "that converts to float, and every row must be as long as the others. Encode text "
-        "columns with declared categories (skfairdp.preprocessing.PublicEncoder), or with learned "
-        "ones (PrivateTableEncoder)."
+        f"that converts to float, and every row must be as long as the others. {_CURE}"
     )

@@ -206,7 +206,8 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     >>> X, y, groups = data.data.to_numpy(), data.target, data.sensitive_features
     >>> encoder = PrivateFairEncoder(objective="fair_codes", noise="randomized_response")
     >>> _ = encoder.fit(X[:3000], y[:3000], sensitive_features=groups[:3000])
-    >>> certificate = encoder.certify(X[3000:], sensitive_features=groups[3000:])
+    >>> held_out = {"sensitive_features": groups[3000:], "holdout": "public"}
+    >>> certificate = encoder.certify(X[3000:], **held_out)
     >>> certificate.satisfies(tolerance=0.2, scope="any downstream predictor of such people")
     True
     """

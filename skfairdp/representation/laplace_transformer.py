@@ -157,7 +157,10 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
 
         check_is_fitted(self)
         notions = list(NOTIONS_OF_RELEASES)
-        return certify(self, X, sensitive_features=sensitive_features, notion=notions)
+        holdout = None if X is None else "public"  # as the docstring asks
+        return certify(
+            self, X, sensitive_features=sensitive_features, notion=notions, holdout=holdout
+        )
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
         return np.asarray(

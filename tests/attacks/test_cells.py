@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -332,6 +332,40 @@ def test_counts_of_a_certificate_move_by_one(
             continue  # refused by name
         # A trial and a success in the cell that the record leaves, and in the one that it joins.
         assert np.abs(before - after).sum() <= 4, cell
+
+
+def columns_that_libraries_convert_in_part() -> Iterator[Any]:
+    views = pa.array(["no", "yes"] * (N // 2), type=pa.string_view())
+    yield views.dictionary_encode()
+    yield pa.RunEndEncodedArray.from_arrays(pa.array([N // 2, N], pa.int32()), pa.array([1, 2]))
+    with suppress(ImportError):
+        import polars as pl
+
+        yield pl.Series("x", [2, 1] * (N // 2), dtype=pl.Int128)
+
+
+@pytest.mark.parametrize("column", [*columns_that_libraries_convert_in_part()], ids=type)
+def test_types_that_numpy_lacks_are_read_cell_by_cell_or_refused_by_name(column: Any) -> None:
+    X, groups = np.random.default_rng(0).normal(size=(N, 2)), np.arange(N) % 2
+    with suppress(ValueError):  # whole numbers of more than 64 bits name no classes
+        build("DP-SGD").fit(X, column, sensitive_features=groups)
+    build("FairDP").fit(X, groups, sensitive_features=column)
+    table = column.to_frame() if hasattr(column, "to_frame") else pa.table({"x": column})
+    PrivateTableEncoder(epsilon=1.0, delta=1e-5).fit(table)
+    with suppress(ValueError):  # texts are no numbers
+        build("DP-SGD").fit(table, groups, sensitive_features=groups)
+
+
+def test_a_column_that_cannot_be_read_is_refused_by_the_name_of_its_type() -> None:
+    class Unreadable:
+        type, null_count = "a type of tomorrow", 0
+
+        def to_pylist(self) -> list[Any]:
+            raise NotImplementedError("cell 7 is secret")
+
+    with pytest.raises(TypeError, match="a type of tomorrow") as raised:
+        one_column.column_cells(Unreadable())
+    assert raised.value.__context__ is None
 
 
 def test_a_missing_entry_of_a_dictionary_is_not_another_rows_value() -> None:

@@ -139,7 +139,7 @@ def test_utility_stands_beside_one_answer_for_everybody(public: Certificate, pag
             "positive labels among all (base rate)": LABELS.mean(),
         }
     )
-    assert "Utility (public: exact counts)" in page
+    assert "Utility: counts without noise" in page
 
 
 def test_bought_utility_is_read_off_the_noisy_table_alone(private: Certificate) -> None:
@@ -148,7 +148,7 @@ def test_bought_utility_is_read_off_the_noisy_table_alone(private: Certificate) 
     assert private.accuracy.noisy
     assert abs(counted[0] - N) < 200
     assert private.n_rows is None
-    assert "bought: the counts carry noise" in private.to_model_card()
+    assert "Utility: counts with noise, at ε = " in private.to_model_card()
 
 
 def test_a_table_that_says_otherwise_than_its_figures_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pandas as pd
 import pytest
 from dp_accounting import dp_event
 from scipy.stats import norm
+from sklearn.dummy import DummyClassifier
 
 from skfairdp import Certificate, DPSGDClassifier, certify
 from skfairdp.certificate.outcomes import MEASURES, Outcomes
 from skfairdp.certificate.registry import TO_BE_STATED, to_be_stated
-from skfairdp.exceptions import FairnessWarning
+from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 from skfairdp.privacy import PrivacyGuarantee
 from skfairdp.privacy.accounting.tradeoff import (
     FALSE_POSITIVES,
@@ -169,15 +171,48 @@ def test_rows_that_were_trained_on_are_refused_unless_it_is_said(model, people) 
     assert 1.4 < said.privacy.epsilon <= 1.5  # the counts are of the same rows
 
 
-def test_nobody_guesses_what_is_favourable_in_silence(people) -> None:
-    rows = people.assign(default=np.where(people["hired"] == 1, "yes", "no"))
-    fit = DPSGDClassifier(epsilon=1.0, max_epochs=1).fit
-    model = fit(rows[:N][["x"]], rows["default"][:N], sensitive_features=rows["group"][:N])
-    held = rows[N:]
-    asked = held[["x"]], held["default"]
+@pytest.mark.parametrize("names", [("no", "yes"), (1, 2), (0, 1), (False, True), (-1, 1)])
+def test_nobody_guesses_what_is_favourable_in_silence(people, names) -> None:
+    labels = pd.Series(np.array(names)[people["hired"]], name="hired")
+    model = DPSGDClassifier(epsilon=1.0, max_epochs=1)
+    model.fit(people[:N][["x"]], labels[:N], sensitive_features=people["group"][:N])
+    held = people[N:]
+    asked = model, held[["x"]], labels[N:]
+    options = {"sensitive_features": held["group"], "holdout": "public"}
+    by_convention = names not in [("no", "yes"), (1, 2)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        guessed = certify(*asked, **options)
+    assert by_convention is not any("Nobody said which" in str(w.message) for w in caught)
+    assert f"positive outcome: hired = {names[1]} (assumed)" in str(guessed)
     with pytest.warns(FairnessWarning, match="'default' sounds like a harm"):
-        guessed = certify(model, *asked, sensitive_features=held["group"])
-    assert "positive outcome: default = yes (assumed)" in str(guessed)
-    said = certify(model, *asked, sensitive_features=held["group"], pos_label="no")
-    assert "positive outcome: default = no (declared)" in str(said)
-    assert any("taken to be public, as nobody said" in t for t in said.fairness[0].assumptions)
+        certify(*asked[:2], labels[N:].rename("default"), **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        said = certify(*asked, **options, pos_label=names[0])
+    assert f"positive outcome: hired = {names[0]} (declared)" in str(said)
+
+
+def test_exact_counts_are_said_to_be_public_or_bought(model, people) -> None:
+    held = people[N:]
+    with pytest.warns(PrivacyWarning, match="does not cover these people"):
+        unsaid = certified(model, held)
+    assert "held-out rows are counted: without noise; nobody said that they are public" in str(
+        unsaid
+    )
+    assert any(
+        text.startswith("Nobody said that the held-out rows are public")
+        for text in unsaid.fairness[0].assumptions
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        public = certified(model, held, holdout="public")
+        bought = certified(model, held, holdout="per_record", count_epsilon=1.0)
+        by_method = model.certify(
+            held[["x"]], held["hired"], sensitive_features=held["group"], holdout="public"
+        )
+        plain = DummyClassifier().fit(held[["x"]], held["hired"])  # promises nothing to anybody
+        certify(plain, held[["x"]], sensitive_features=held["group"])
+    assert "without noise, as public rows (declared)" in str(public)
+    assert "with noise, at ε = 1 (bought)" in str(bought)
+    assert by_method == public

@@ -192,8 +192,15 @@ def test_certificates_look_for_identifiers_only_when_told_to(model, rows):
     table = np.c_[X[:, :2], np.arange(len(X)) // 2]
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
-        certify(model, table, sensitive_features=groups)
-        certify(model, table, sensitive_features=groups, person_ids=ids, check_ids=True)
+        certify(model, table, sensitive_features=groups, holdout="public")
+        certify(
+            model,
+            table,
+            sensitive_features=groups,
+            person_ids=ids,
+            check_ids=True,
+            holdout="public",
+        )
     with pytest.warns(PrivacyWarning, match="several rows each, as it seems: 2. Epsilon is about"):
         looked = certify(model, table, sensitive_features=groups, check_ids=True)
     assert "as it seems" not in looked.to_json()

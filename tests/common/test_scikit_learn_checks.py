@@ -16,6 +16,7 @@ from skfairdp import (
     DPSGDClassifier,
     DPSGDRegressor,
     FairDPClassifier,
+    FairPathRegressor,
     comparators,
     model_selection,
     preprocessing,
@@ -92,7 +93,8 @@ def test_regressors_with_repeatable_noise_pass_all_checks(kind: type, bounds: ob
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [DPSGDRegressor, DPAdditiveRegressor])
+@pytest.mark.parametrize("kind", [DPSGDRegressor, DPAdditiveRegressor, FairPathRegressor])
+@pytest.mark.filterwarnings("ignore:The tables do not show")
 def test_fresh_noise_of_regressors_fails_only_checks_that_compare_two_fits(kind: type) -> None:
     bounds = {"bounds": (-100.0, 100.0)} if kind is DPAdditiveRegressor else {}
     assert unexpected(kind(target_bounds=(-1000.0, 1000.0), max_epochs=2, **bounds)) == []

@@ -43,7 +43,7 @@ def test_sums_without_noise_and_plans_are_those_of_one_process_on_all_rows(found
 def test_sums_of_other_mechanisms_are_those_of_one_process_too(tmp_path):
     for found in told(tmp_path, "others"):
         assert found.pop("ImportanceSamplingDPSGDClassifier")[1]  # the plan: its coins differ
-        assert list(close(found).values()) == [True] * 4
+        assert list(close(found).values()) == [True] * 5
 
 
 def test_epsilon_is_that_of_one_process_and_trust_is_stated(found):

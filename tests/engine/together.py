@@ -33,6 +33,7 @@ warnings.simplefilter("ignore", PrivacyWarning)
 FOLDER, TASK = Path(sys.argv[1]), sys.argv[2]
 RANK = int(os.environ["RANK"])
 X, Y, GROUPS = two_groups(900)
+THREE = np.where(X[:, 0] > 0.5, 2, Y)  # labels of three classes
 # The same rows for both, in another order.
 COPIES = np.random.default_rng(RANK).permutation(300)
 MINE = slice(0, 300) if RANK == 0 else slice(300, None)
@@ -65,16 +66,16 @@ def failure(model, part=MINE, y=Y, **more):
     return None
 
 
-def same_as_alone(*names):
+def same_as_alone(*names, y=Y):
     """How far fits without noise are from those of one process, and whether plans agree."""
     found = {}
     for name in names:
         kind = getattr(skfairdp, name)
         options = ALL | {"epsilon": float("inf")}
         options |= TABLES.get(name, {})
-        together = mine(kind(**options))
+        together = mine(kind(**options), y=y)
         alone = kind(distributed=None, **options)
-        alone.fit(X, Y, sensitive_features=GROUPS)
+        alone.fit(X, y, sensitive_features=GROUPS)
         apart = float(np.abs(weights(together) - weights(alone)).max())
         if hasattr(alone, "changed_"):
             tables = [(one.decided_, one.changed_, one.improved_) for one in (together, alone)]
@@ -231,12 +232,15 @@ TASKS = {
         refusals(),
         tables(),
     ],
-    "others": lambda: same_as_alone(
-        "DPSGDClassifier",
-        "ImportanceSamplingDPSGDClassifier",
-        "DPFermiClassifier",
-        "FairPathClassifier",
-        "FairPathRegressor",
+    "others": lambda: (
+        same_as_alone(
+            "DPSGDClassifier",
+            "ImportanceSamplingDPSGDClassifier",
+            "DPFermiClassifier",
+            "FairPathClassifier",
+            "FairPathRegressor",
+        )
+        | {"three classes": same_as_alone("FairPathClassifier", y=THREE)["FairPathClassifier"]}
     ),
     "kill": death,
     "fail": death,

@@ -15,7 +15,7 @@ from skorch import NeuralNet
 from torch import nn
 
 import skfairdp
-from skfairdp import DPSGDClassifier, DPSGDRegressor, certify
+from skfairdp import DPSGDClassifier, DPSGDRegressor, FairPathRegressor, certify
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.interchange import save_onnx
 from tests.common.roster import once, people
@@ -58,15 +58,22 @@ def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # torch's exporter takes seconds
-def test_numbers_are_those_of_the_regressor_in_units_of_the_target(tmp_path: Path) -> None:
-    X, _, _ = people()
-    model = DPSGDRegressor(target_bounds=(-20.0, 60.0), max_epochs=2, progress=False)
-    model.fit(X, 20.0 + 5.0 * X[:, 0])
+@pytest.mark.parametrize("kind", [DPSGDRegressor, FairPathRegressor])
+@pytest.mark.filterwarnings("ignore:The tables do not show")
+def test_numbers_are_those_of_the_regressor_in_units_of_the_target(
+    kind: type, tmp_path: Path
+) -> None:
+    X, _, groups = people()
+    X[:, 3] += 4.0 * (groups == "b")  # so that the group is expected from the rows, and matters
+    model = kind(target_bounds=(-20.0, 60.0), epsilon=100.0, max_epochs=10, progress=False)
+    model.fit(X, 20.0 + 5.0 * X[:, 0] + 5.0 * X[:, 3], sensitive_features=groups)
+    assert kind is DPSGDRegressor or model.multiplier_ > 0.0
     save_onnx(model, tmp_path / "model.onnx")
     file = onnx.load(tmp_path / "model.onnx")
     (found,) = ReferenceEvaluator(file).run(None, {"X": X.astype(np.float32)})
     np.testing.assert_allclose(found, model.predict(X), rtol=0, atol=1e-3)
-    (found,) = ReferenceEvaluator(file).run(None, {"X": unreadable(X)})
+    with np.errstate(over="ignore", invalid="ignore"):
+        (found,) = ReferenceEvaluator(file).run(None, {"X": unreadable(X)})
     assert np.isnan(found).all()
     facts = {entry.key: entry.value for entry in file.metadata_props}
     assert json.loads(facts["target_bounds"]) == [-20.0, 60.0]
@@ -96,6 +103,17 @@ def test_the_certificate_of_another_model_is_refused(tmp_path: Path) -> None:
 def test_models_of_several_nets_or_none_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not those of one net"):
         save_onnx(once(name), tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore:The tables do not show")
+def test_a_regressor_that_needs_groups_is_refused(tmp_path: Path) -> None:
+    X, _, groups = people()
+    settings = {"target_bounds": (0.0, 1.0), "max_epochs": 1, "progress": False}
+    model = FairPathRegressor(group_at_predict="raw", **settings)
+    model.fit(X, X[:, 0].clip(0.0, 1.0), sensitive_features=groups)
+    with pytest.raises(TypeError, match="predicts with the groups"):
+        save_onnx(model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 
 

@@ -98,7 +98,7 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
             item.group,
             item.stratum,
             "no rows" if item.rate is None else f"{item.rate:.3f}",
-            _interval_text(item.low, item.high),
+            interval_text(item.low, item.high),
             f"{item.successes:.6g}",
             f"{item.trials:.6g}",
         )
@@ -146,7 +146,7 @@ def number_text(number: float | None) -> str:
 
 def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
     rows = tuple(
-        (item.group, item.stratum, share_text(item.ratio), _interval_text(item.low, item.high))
+        (item.group, item.stratum, share_text(item.ratio), interval_text(item.low, item.high))
         for item in ratios
     )
     table = _by_group("Selection rate over the highest one", ("Ratio", "95 % interval"), rows)
@@ -164,7 +164,7 @@ def harmed_section(claims: Claims) -> Section:
         (
             name,
             *(
-                f"{share_text(each.rate)} ({_interval_text(each.low, each.high)})"
+                f"{share_text(each.rate)} ({interval_text(each.low, each.high)})"
                 for each in rates
                 if each.measure == name
             ),
@@ -195,7 +195,7 @@ def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...
     return Table(caption, rows, ("Group", "Among", *figures), numbers_from=2)
 
 
-def _interval_text(low: float | None, high: float | None) -> str:
+def interval_text(low: float | None, high: float | None) -> str:
     return "–" if low is None or high is None else f"{rounded_down(low)} to {rounded_up(high)}"
 
 

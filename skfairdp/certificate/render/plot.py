@@ -12,6 +12,7 @@ import numpy as np
 
 from skfairdp.certificate.group_rates import GroupRate
 from skfairdp.certificate.render.elements import Picture
+from skfairdp.certificate.score_counts import CalibrationLine
 from skfairdp.fairness.bounds.number_gaps import NumberCells
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.foundation.figures import as_given, percent_text
@@ -103,6 +104,24 @@ def draw_numbers(cells: NumberCells, labels: Sequence[str], ax: Axes) -> None:
         shares = np.histogram(middles, ends, weights=counts)[0] / max(int(counts.sum()), 1)
         ax.stairs(shares, ends, label=label)
     ax.set(xlabel="prediction", ylabel="share of the group", ylim=(0.0, None))
+    ax.legend()
+    _add_grid(ax)
+
+
+def draw_calibration(lines: Sequence[CalibrationLine], ax: Axes) -> None:
+    """Draw shares of the positive label against scores for every group, with intervals."""
+    ax.plot([0.0, 1.0], [0.0, 1.0], color="#777777", linestyle=":")
+    groups = list(dict.fromkeys(line.group for line in lines))
+    for place, group in enumerate(groups):
+        own = [line for line in lines if line.group == group and line.rate is not None]
+        apart = 0.03 * (place - 0.5 * (len(groups) - 1))  # so that intervals do not hide others
+        at = [0.5 * (line.least + line.most) + apart for line in own]
+        rates = [line.rate or 0.0 for line in own]
+        below = [max(0.0, rate - line.low) for rate, line in zip(rates, own, strict=True)]
+        above = [max(0.0, line.high - rate) for rate, line in zip(rates, own, strict=True)]
+        ax.errorbar(at, rates, [below, above], fmt="o-", markersize=4, capsize=2, label=group)
+    ax.set(xlabel="score", ylabel="share with the positive label")
+    ax.set(xlim=(0.0, 1.0), ylim=(-0.02, 1.02))
     ax.legend()
     _add_grid(ax)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
-from skfairdp.certificate.facts import PUBLIC, Fact
+from skfairdp.certificate.facts import COUNTED, PUBLIC, Fact
 from skfairdp.certificate.registry import answers
 from skfairdp.certificate.render import group_sections
 from skfairdp.certificate.render.elements import KeyFigures, Section, Table
@@ -20,6 +20,7 @@ from skfairdp.certificate.render.record_sections import (
     of_monitor,
     of_path,
 )
+from skfairdp.certificate.render.score_sections import scores_section
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import group_text
@@ -43,6 +44,19 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED, neighbours_text, protected_text
 
+# Whom a notion compares, and what is counted among them, in words for everybody.
+_COMPARED = {
+    "demographic_parity": ("", "Count how many of them get {decision}."),
+    "equal_opportunity": (
+        ", all with the favourable outcome in the records",
+        "Count how many of them get {decision}.",
+    ),
+    "equalized_odds": (
+        ", all with the same outcome in the records",
+        "Count how many of them get {decision}.",
+    ),
+    "accuracy_parity": ("", "Count for how many of them the decision agrees with the records."),
+}
 _GROUPS = (
     "Fairness to other groups, to groups within the groups named, or to single persons.",
     "Anything about this one model on another population, at a later time, or on rows chosen in "
@@ -77,16 +91,22 @@ def certificate_sections(
     if ledger is not None:
         fits = f"fits in the ledger below: {len(ledger.entries())}"
         facts = (*facts, Fact("alternatives", fits, PUBLIC))
-    about = [Table("What it is about", tuple((fact.name, str(fact)) for fact in facts))]
-    summary = (_in_plain_words(claims), _utility(claims), _asked(claims, epsilon, tolerance))
+    about = Table("Facts, and where each is from", tuple((f.name, str(f)) for f in facts))
+    summary = (
+        _in_plain_words(claims),
+        _asked(claims, epsilon, tolerance),
+        Section("What it is about", (about,) if facts else ()),
+        _utility(claims),
+    )
     found = [
         Section(
             "The claim",
-            (claims.sentence, _key_figures(claims), *(about if facts else [])),
+            (claims.sentence, _key_figures(claims)),
             tuple(part for part in summary if part.elements),
         ),
         _next(claims, epsilon, tolerance),
         group_sections.harmed_section(claims),
+        scores_section(claims),
         _privacy(claims.privacy, attacker=whole),
         group_sections.fairness_section(claims),
         _bias_scenarios(claims, tolerance),
@@ -160,10 +180,10 @@ def _utility(claims: Claims) -> Section:
     if known is None:
         return Section("Utility", ())
     text = group_sections.share_text if claims.errors is None else group_sections.number_text
-    how = "bought: the counts carry noise" if known.noisy else "public: exact counts"
+    how = next((f"counts {fact}" for fact in claims.facts if fact.name == COUNTED), "")
     rows = tuple((name, *map(text, figures)) for name, *figures in known.measures)
     headings = ("On the held-out rows", "Model", "One answer for everybody")
-    table = Table(f"Utility ({how})", rows, headings, numbers_from=1)
+    table = Table(f"Utility: {how}" if how else "Utility", rows, headings, numbers_from=1)
     return Section("Utility", (table,), extra=True)
 
 
@@ -184,24 +204,33 @@ def _asked(claims: Claims, epsilon: float | None, tolerance: float | None) -> Se
 def _in_plain_words(claims: Claims) -> Section:
     """Say the claim to somebody who knows neither epsilon nor a notion of fairness."""
     said = []
-    found = [c for c in claims.fairness if c.scope == DEPLOYED and c.informative]
-    for claim in found:
-        if claim.notion == "demographic_parity":
-            outcome = next((f.value for f in claims.facts if f.name == "positive outcome"), "")
-            named = f" ({outcome})" if outcome else ""
+    outcome = next((f.value for f in claims.facts if f.name == "positive outcome"), "")
+    decision = f"the favourable decision ({outcome})" if outcome else "any one decision"
+    for claim in claims.fairness:
+        if claim.scope == DEPLOYED and claim.informative and claim.notion in _COMPARED:
+            people, those = _COMPARED[claim.notion]
             figure = rounded_up(claim.bound * 100.0, 1)
             said.append(
-                "Fairness: of 100 people of any group, the number that this model gives the "
-                f"favourable decision{named} differs by at most {figure} from that of any other "
-                "group. This was counted on people who were set aside, and holds for people like "
-                "them."
+                f"Fairness: take 100 people of one group and 100 of another{people}. "
+                f"{those.format(decision=decision)} Between any two groups, these numbers differ "
+                f"by at most {figure} on average. This was measured on people whom the model had "
+                f"not seen, and holds for people like them: one can be "
+                f"{percent_text(claim.confidence_level or 1.0)} sure of it."
             )
+    if claims.accuracy is not None:
+        (_, model, constant), *_ = claims.accuracy.measures
+        said.append(
+            f"Quality: the decision agrees with the record for about {100 * (model or 0.0):.0f} of "
+            "100 people whom the model had not seen. One decision for everybody would agree for "
+            f"about {100 * (constant or 0.0):.0f}."
+        )
     if claims.privacy is not None and not claims.privacy.is_void:
         belief = percent_text(rounded(posterior(claims.privacy)))
         said.append(
-            "Privacy: random noise hides what any one person's data did to the model. Somebody who "
-            "thinks that a person's data were used with a chance of one half can get to at most "
-            f"{belief} by studying the model, whatever else they know."
+            "Privacy: random noise hides what any one person's data did to the model. Suppose "
+            "somebody wants to know whether a person's data were used, and holds both answers for "
+            "equally likely. After studying the model, and whatever else they know, they can be "
+            f"at most {belief} sure."
         )
     return Section("In plain words", (tuple(said),) if said else (), extra=True)
 
@@ -246,11 +275,11 @@ def _attacker(privacy: PrivacyGuarantee) -> Section:
     headings = ("wrongly suspects, at most", "rightly suspects, at most")
     table = Table("Any test for whether somebody was in the training data", rows, headings, 0)
     words = (
-        f"Somebody wants to find out whether a {whom} was among the training data, and knows all "
-        "others. Any test for it that wrongly suspects as often as the left column says rightly "
-        "suspects no more often than the right column says. Without protection the right column "
-        "could be 100 %. Who believed one half before can believe "
-        f"{percent_text(rounded(posterior(privacy)))} at most afterwards. (All this but for a "
+        f"An attacker wants to find out whether a {whom} was among the training data, and knows "
+        "all others. A test that suspects wrongly as often as the left column says suspects "
+        "rightly no more often than the right column says. Without protection the right column "
+        "could be 100 %. An attacker who began with even odds ends with a certainty of at most "
+        f"{percent_text(rounded(posterior(privacy)))}. (All this but for a "
         f"failure of probability δ = {significant_up(privacy.delta)}.)"
     )
     return Section("What an attacker can find out", (words, table), extra=True)
@@ -269,9 +298,9 @@ def _privacy(privacy: PrivacyGuarantee | None, *, attacker: bool) -> Section:
         return Section("Privacy", ("Nothing is promised (ε = ∞).",))
     protected = PROTECTED[privacy.protects]
     meaning = (
-        f"Every result of {protected.told_by} would have been at most "
-        f"{factor_text(privacy.epsilon)} times as likely with a neighbouring data set, and is at "
-        "most as many times as likely as with it, except with probability δ."
+        f"Compare these data with any neighbouring data set: no result of {protected.told_by} is "
+        f"more than {factor_text(privacy.epsilon)} times as likely with one of the two as with "
+        "the other, except with probability δ."
     )
     facts = (
         ("privacy loss ε, at most", epsilon_text(privacy.epsilon)),

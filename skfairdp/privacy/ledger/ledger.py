@@ -506,6 +506,12 @@ class PrivacyLedger:
         """Path and name; the file is not looked at."""
         return f"PrivacyLedger({str(self.path)!r}, {self.data_set!r})"
 
+    def __str__(self) -> str:
+        """What was spent and what is left; of a ledger without a file yet, its path and name."""
+        if not self.path.exists():
+            return repr(self)
+        return "\n".join([f"{self!r}:", *self.statements()])
+
     def _repr_html_(self) -> str:
         return ledger_page(self.data_set, self.statements(), self.entries())
 

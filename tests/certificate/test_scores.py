@@ -1,0 +1,154 @@
+"""Tests of scores by group: calibration, scoring rates, and the price of their counts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from skfairdp import Certificate, certify
+from skfairdp.certificate.evaluation_settings import parts_of_epsilon
+from skfairdp.certificate.examination import examine
+from skfairdp.certificate.score_counts import BINS, ScoreCounts
+from skfairdp.fairness.bounds.noisy_cells import noise_variance
+from skfairdp.privacy.noise import NoiseSource
+
+SCHEMA = Path(__file__).parents[2] / "docs/_static/certificate.schema.json"
+N = 4_000
+RNG = np.random.default_rng(0)
+GROUPS = np.where(RNG.random(N) < 0.4, "a", "b")
+SCORES = RNG.random(N)
+# Scores mean what they say in group b; people of group a do worse than theirs say.
+LABELS = (RNG.random(N) < np.where(GROUPS == "a", 0.5 * SCORES, SCORES)).astype(int)
+X = SCORES[:, None]
+
+
+class Scores(ClassifierMixin, BaseEstimator):
+    """Answers with the first column as its probability."""
+
+    def fit(self, X: object, y: object = None) -> Scores:
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.c_[1.0 - X[:, 0], X[:, 0]]
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return (X[:, 0] > 0.5).astype(int)
+
+
+def certified(**asked: object) -> Certificate:
+    model = Scores().fit(X)
+    given = {"sensitive_features": GROUPS, "scores": True, "groups": ["a", "b"]}
+    return certify(model, X, LABELS, **given | asked)
+
+
+@pytest.fixture(scope="module")
+def exact() -> Certificate:
+    return certified(holdout="public")
+
+
+@pytest.fixture(scope="module")
+def bought() -> Certificate:
+    return certified(count_epsilon=2.0)
+
+
+def test_calibration_and_scoring_rates_follow_from_counts(exact: Certificate) -> None:
+    for line in exact.scores.calibration:
+        own = (line.group == GROUPS) & (np.floor(SCORES * 5) == round(line.least * 5))
+        assert line.rows == own.sum()
+        assert line.rate == pytest.approx(LABELS[own].mean())
+        assert line.low < line.rate < line.high
+    wrong = {(line.group, line.verdict) for line in exact.scores.calibration if line.least > 0.3}
+    assert wrong == {("a", "too high"), ("b", "not shown to be wrong")}
+    edge, share = exact.scores.median
+    assert share == (edge / BINS <= SCORES).mean()
+    assert abs(share - 0.5) < 0.03
+    for rate in exact.scores.scoring_rates:
+        assert rate.rate == (edge / BINS <= SCORES[rate.group == GROUPS]).mean()
+        assert rate.low < rate.rate < rate.high
+        assert rate.ratio_low <= rate.ratio <= rate.ratio_high <= 1.0
+
+
+def test_rows_of_unknown_group_are_counted_and_in_no_line() -> None:
+    groups = GROUPS.astype(object)
+    groups[:7] = None
+    found = certified(sensitive_features=groups, holdout="public")
+    assert found.scores.unknown == 7
+    assert sum(line.rows for line in found.scores.calibration) == N - 7
+    assert "rows of unknown group: 7, outside of the claim (public)" in str(found)
+    assert "who are in no line: 7." in found.to_model_card()
+
+
+def test_counts_of_scores_are_paid_for_out_of_the_counts_of_answers(bought: Certificate) -> None:
+    for epsilon in (2.0, 0.1, 0.3, 1e-4, 7.7):
+        of_answers, of_scores = parts_of_epsilon(epsilon, scores=True)
+        assert Fraction(of_answers) + Fraction(of_scores) == Fraction(epsilon)
+    assert bought.outcomes.count_epsilon == 1.5
+    assert bought.scores.count_epsilon == 0.5
+    assert any("1.5 is that of the counts by group" in t for t in bought.privacy.assumptions) or (
+        bought.privacy.is_void  # the model itself promises nothing
+    )
+    rates = {line.group: line for line in bought.scores.calibration if line.most == 1.0}
+    assert rates["a"].verdict == "too high"
+
+
+def test_each_count_carries_the_noise_that_is_paid_for() -> None:
+    empty = ScoreCounts(("a", "b"), np.zeros((2, 3, BINS)).tolist(), 0.0)
+
+    def variance(epsilon: float) -> float:
+        noise = NoiseSource().discrete_laplace(epsilon, (empty.size,))
+        return float(np.var([*np.ravel(empty.with_noise(noise, 0.5).counts)]))
+
+    # 120 draws of excess kurtosis 3: a factor of 2 is six standard errors or more.
+    assert 0.5 < variance(0.5) / noise_variance(0.5) < 2.0
+    assert not 0.5 < variance(2.0) / noise_variance(0.5) < 2.0  # a quarter of the noise
+
+
+def test_files_hold_scores_and_are_checked(exact: Certificate, bought: Certificate) -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    for certificate in (exact, bought):
+        text = certificate.to_json()
+        jsonschema.Draft202012Validator(schema).validate(json.loads(text))
+        assert Certificate.from_json(text).scores == certificate.scores
+        assert "calibration and scoring rates by group" in examine(certificate).recomputed
+        document = json.loads(text)
+        document["derived"]["scoring_rates"][0]["rate"] = 0.9
+        with pytest.raises(ValueError, match="do not follow"):
+            Certificate.from_json(json.dumps(document))
+        page = certificate.to_html()
+        assert "Scores and what came true, by group" in page
+        assert "scores of 0.8 to 1 are too high" in page
+    counts = [[[*bins] for bins in labels] for labels in exact.scores.counts]
+    counts[0][0][3] += 1
+    other = replace(exact, scores=ScoreCounts(("a", "b"), counts, 0.0))
+    assert examine(other).wrong == ("scores count other rows than outcomes",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"y": None}, "pass y"),
+        ({"count_epsilon": 1.0, "cell_sizes": "public"}, "cell_sizes='private'"),
+        ({"model": "decides"}, "whose predict_proba takes rows alone"),
+    ],
+)
+def test_what_has_no_scores_is_refused(asked: dict, said: str) -> None:
+    class Decides(Scores):
+        predict_proba = None
+
+        def __getattribute__(self, name: str) -> object:
+            if name == "predict_proba":
+                raise AttributeError(name)
+            return super().__getattribute__(name)
+
+    given = {"X": X, "y": LABELS, "sensitive_features": GROUPS, "groups": ["a", "b"]} | asked
+    model = Decides() if given.pop("model", None) else Scores()
+    with pytest.raises(ValueError, match=said):
+        certify(model.fit(X), scores=True, **given)
