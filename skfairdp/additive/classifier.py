@@ -65,9 +65,9 @@ class DPAdditiveClassifier(AdditiveModel, ClassWeighted):
     neighbouring bins are one, and all entries have one size, so that every row has the norm 4
     and the gradient of the logistic loss at most √17. Noise averages where many bins move
     together, and edges stay sharp where there are rows enough. No rate is to be chosen: each step
-    goes to the minimum that the mean of all gradients so far points to, and how far weights are
-    shrunk follows from the noise, which is known, and from noisy counts of the levels, for which
-    a 25th of the budget is spent: see ``docs/theory/additive.md``. Two classes only.
+    goes a part of the way to the posterior mean of the weights, and how far they are shrunk
+    follows from the noise, which is known, and from noisy counts of the levels, for which a tenth
+    of the budget is spent: see ``docs/theory/additive.md``. Two classes only.
 
     `max_grad_norm` clips the derivative of a record's loss by the score, at 2.0616 to a half. The
     sign of a score stays what it is without clipping; chances follow from scores by the clipped
@@ -93,7 +93,7 @@ class DPAdditiveClassifier(AdditiveModel, ClassWeighted):
 
     _multiclass = False
     _predicts = "score"
-    _prior = 1.0
+    _prior = 0.5
 
     @property
     def _limit(self) -> float:

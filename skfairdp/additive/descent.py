@@ -1,4 +1,4 @@
-"""Descent by the mean of all noisy gradients, with shrinkage that follows from known noise."""
+"""Descent towards the posterior mean of an additive model's weights, given all known noise."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-from skfairdp.additive.design import NORM, Design
+from skfairdp.additive.design import Design
 
 Floats = NDArray[np.float64]
 
-# Weight of gradient t in the mean, times t: later ones, taken nearer to the end, weigh more.
-_LATE = 2.0
-# In how many levels' worth of evidence the prior variance of a block of weights is believed.
-_BELIEF = 10.0
-# Smallest variance of a block, and smallest curvature, as shares of the prior and the largest one.
-_LEAST_VARIANCE, _LEAST_CURVATURE = 0.1, 0.05
-# Ridge of the intercept, which is hardly shrunk.
-_INTERCEPT_RIDGE = 1e-3
+# Step t of T goes RATE / (t + DELAY T) of the way; the mean of the outputs, OF_MEAN times as far.
+_RATE, _DELAY, _OF_MEAN = 2.0, 0.3, 2.0
+# Prior variances fall with this power of the number of rows at a level.
+_POWER = 0.75
+# In how many levels' worth of evidence the prior variance of a block of weights is believed, and
+# how far its estimate may be from it.
+_BELIEF, _SCALES = 5.0, (0.1, 100.0)
+# Smallest curvature as a share of the largest one.
+_LEAST_CURVATURE = 0.05
+# Steps from one estimate of curvature and prior variances to the next.
+_EVERY = 5
 
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(15)
 _SHARES /= _SHARES.sum()
@@ -55,18 +58,55 @@ def clipped_logistic(limit: float, mean: float, variance: float) -> tuple[float,
     return float(_SHARES @ curvature), float(_SHARES @ square)
 
 
-class AveragedNewton:
-    """Newton's method on the mean of noisy gradients, with a ridge for each block of weights.
+class _Column:
+    """Weights of one column, with the posterior that a noisy gradient of them leads to.
 
-    After t gradients the weights are ``m - (H + R)^-1 (g + R m)``: m is the mean of the weights
-    that gradients were taken at, g that of the gradients, both with the same increasing weights, so
-    that the noise in g is known. H is the curvature if columns were independent, from the noisy
-    counts of levels, and R a ridge that makes the expected error least. See "Shrinkage" in
+    `counts` (resolutions and levels are those of `of_level`): rows at each finest level.
+    """
+
+    def __init__(self, where: slice, of_level: Floats, counts: Floats, value: float) -> None:
+        self.where = where
+        rows = counts.sum()
+        at = of_level @ counts
+        self.means = value * at / rows
+        self.products = value**2 * ((of_level * counts) @ of_level.T - np.outer(at, at) / rows)
+        squares, self._axes = np.linalg.eigh(self.products)
+        self._squares = np.maximum(squares, 0.0)
+        self._gain = np.empty(0)
+
+    def learn(self, prior: Floats, curvature: float, noise: float, slope_square: float) -> Floats:
+        """Set the gain for a noisy gradient, and return the posterior variances.
+
+        `prior`: variances of the weights. `noise`: variance of the noise that was added to the
+        gradient; the rows' own is `slope_square` times their products.
+        """
+        slopes = curvature * self._squares
+        trust = slopes / (noise + slope_square * self._squares + np.finfo(float).tiny)
+        root = np.sqrt(prior)
+        precision = (root[:, None] * self._axes * (trust * slopes)) @ (root[:, None] * self._axes).T
+        precision[np.diag_indices_from(precision)] += 1.0
+        posterior = cho_solve(cho_factor(precision), np.diag(root))
+        posterior *= root[:, None]
+        self._gain = posterior @ (self._axes * trust) @ self._axes.T
+        self._curvature = curvature
+        return np.diag(posterior).copy()
+
+    def mean(self, weights: Floats, gradient: Floats) -> Floats:
+        """Posterior mean after a gradient (of centred inputs) that was taken at `weights`."""
+        return np.asarray(self._gain @ (self._curvature * (self.products @ weights) - gradient))
+
+
+class PosteriorDescent:
+    """Steps towards the posterior mean of the weights, whose prior is estimated on the way.
+
+    The posterior is that of a linear model with independent columns, of curvatures that follow
+    from noisy counts of levels, and of gradients whose noise is known. See "Steps" and "Prior" in
     ``docs/theory/additive.md``. Everything here is computed from released and public numbers.
 
     `counts`: noisy number of rows at each finest level of `design`. `n_rows`: public number of
-    records. `noise_variance`: of the noise in one sum of gradients over all rows. `slopes`: of the
-    loss. `prior`: variance of the model's outputs that is believed in beforehand.
+    records. `noise_variance`: of the noise in one sum of gradients over all rows. `n_steps`:
+    planned number of steps. `slopes`: of the loss. `prior`: variance of the model's outputs that
+    is believed in beforehand.
     """
 
     def __init__(
@@ -76,16 +116,16 @@ class AveragedNewton:
         *,
         n_rows: int,
         noise_variance: float,
+        n_steps: int,
         slopes: Slopes,
         prior: float,
     ) -> None:
         self.weights: Floats = np.zeros(design.width + 1)
-        self._n, self._noise, self._slopes = float(n_rows), noise_variance, slopes
-        self._prior = prior / NORM**2
+        self._n, self._noise, self._n_steps = float(n_rows), noise_variance, n_steps
+        self._slopes, self._curvature = slopes, slopes.largest
         self._block = design.block_of_inputs
-        self._columns: list[tuple[slice, Floats]] = []
-        self._means = np.append(np.zeros(design.width), 1.0)  # of the inputs, and the constant 1
-        square, start = design.value**2, 0
+        self._columns: list[_Column] = []
+        start = 0
         for inputs, width in design.columns():
             end = start + inputs.shape[1]
             own = np.maximum(counts[start:end], 1.0)
@@ -94,71 +134,54 @@ class AveragedNewton:
             of_level = np.zeros((width, inputs.shape[1]))
             for resolution in inputs - first:
                 of_level[resolution, np.arange(inputs.shape[1])] = 1.0
-            where, means = slice(first, first + width), of_level @ own
-            self._means[where] = design.value * means / self._n
-            products = (of_level * own) @ of_level.T - np.outer(means, means) / self._n
-            self._columns.append((where, square * products))
-        self._mass = design.value * self._n * self._means[:-1]
-        self._mean_weights, self._mean_gradient = np.zeros((2, design.width + 1))
-        self._squares = 0.0  # Sum of the squared weights of all gradients
-        self._steps = 0
-        self._curvature, self._slope_square = slopes.largest, 0.0
-        self._ridge, self._factors = np.empty(0), list[tuple[Floats, bool]]()
+            where = slice(first, first + width)
+            self._columns.append(_Column(where, of_level, own, design.value))
+        self._means = np.concatenate([column.means for column in self._columns])
+        mass = design.value * self._n * self._means
+        unit = mass**-_POWER
+        self._unit = unit * prior * self._n / (unit * mass).sum()
+        self._scale = np.ones(int(self._block[-1]) + 1)
+        self._posterior = self._unit
+        self._steps, self._left, self._squares = 0, 1.0, 0.0
 
     def move(self, gradient: Floats) -> Floats:
         """Take in a released mean gradient (p,), and return by how much the weights fall."""
-        share = _LATE / (self._steps + _LATE)
-        self._mean_weights += share * (self.weights - self._mean_weights)
-        self._mean_gradient += share * (self._n * gradient - self._mean_gradient)
+        share = min(_RATE / (self._steps + _DELAY * self._n_steps), 1.0)
+        # What is left of the start, and the sum of the squared weights of all gradients.
+        self._left *= 1.0 - share
         self._squares = (1.0 - share) ** 2 * self._squares + share**2
+        before = self.weights[:-1]
+        output = float(self._means @ before + self.weights[-1])
+        if self._steps % _EVERY == 0:
+            self._learn(output)
         self._steps += 1
-        self._shrink()
-        before, self.weights = self.weights, self._minimum()
-        return before - self.weights
+        slope = self._n * gradient
+        centred = slope[:-1] - self._means * slope[-1]
+        after = before.copy()
+        for column in self._columns:
+            own = column.where
+            after[own] += share * (column.mean(before[own], centred[own]) - before[own])
+        step = min(_OF_MEAN * share, 1.0)
+        output -= step * float(slope[-1]) / (self._curvature * self._n)
+        moved = np.append(after, output - self._means @ after)
+        fall, self.weights = self.weights - moved, moved
+        return fall
 
-    def _shrink(self) -> None:
-        """Estimate curvature and variances of blocks, and set the ridge."""
-        spread = sum(float(self.weights[w] @ p @ self.weights[w]) for w, p in self._columns)
-        mean = float(self._means @ self.weights)
-        curvature, self._slope_square = self._slopes.at(mean, max(spread, 0.0) / self._n)
-        if self._steps > 1:  # at weights of 0 most losses are linear
-            least = _LEAST_CURVATURE * self._slopes.largest
-            self._curvature = min(max(curvature, least), self._slopes.largest)
-        noise = self._noise * self._squares + self._slope_square * self._mass
-        curvatures = self._curvature * self._mass
-        # Variances are estimated from the minimum under the prior, never from that of earlier
-        # estimates, which would raise them again and again.
-        self._set_ridge(noise / (self._prior * curvatures))
-        found = self._minimum()[:-1]
-        kept = curvatures / (curvatures + self._ridge[:-1])
-        of_noise = noise / (curvatures + self._ridge[:-1]) ** 2
-        evidence = kept**2 / of_noise
-        levels = np.bincount(self._block)
-        total = np.bincount(self._block, evidence * kept**2)
-        believed = _BELIEF * total / levels
-        seen = np.bincount(self._block, evidence * (found**2 - of_noise))
-        variances = (seen + believed * self._prior) / (total + believed)
-        variances = np.maximum(variances, _LEAST_VARIANCE * self._prior)[self._block]
-        self._set_ridge(noise / (variances * curvatures))
-
-    def _set_ridge(self, ridge: Floats) -> None:
-        self._ridge = np.append(ridge, _INTERCEPT_RIDGE)
-        self._factors = [
-            cho_factor(self._curvature * products + np.diag(self._ridge[where]))
-            for where, products in self._columns
-        ]
-
-    def _minimum(self) -> Floats:
-        """Weights at which the gradient, as it is estimated, and the ridge's add up to 0."""
-        slope = self._mean_gradient + self._ridge * self._mean_weights
-        step, common = self._apart(slope), self._apart(self._means)
-        # All columns share the constant: one more direction than the blocks (Sherman and Morrison).
-        shared = 1.0 / (self._curvature * self._n) + self._means @ common
-        return np.asarray(self._mean_weights - step + common * (self._means @ step / shared))
-
-    def _apart(self, vector: Floats) -> Floats:
-        """Solve for the columns one by one."""
-        solved = vector / self._ridge
-        for (where, _), factor in zip(self._columns, self._factors, strict=True):
-            solved[where] = cho_solve(factor, vector[where])
-        return solved
+    def _learn(self, output: float) -> None:
+        """Estimate curvature and variances, and what the next gradients are worth."""
+        weights, block = self.weights[:-1], self._block
+        if self._steps:
+            # The variance of the posterior mean is what the posterior takes off the prior's; the
+            # weights have come only a part of the way to it.
+            variance, done = self._scale[block] * self._unit, 1.0 - self._left
+            lacking = (1.0 - done**2) * np.maximum(variance - self._posterior, 0.0)
+            seen = np.bincount(block, (weights**2 + self._posterior + lacking) / self._unit)
+            self._scale = ((seen + _BELIEF) / (np.bincount(block) + _BELIEF)).clip(*_SCALES)
+        spread = sum(float(weights[c.where] @ c.products @ weights[c.where]) for c in self._columns)
+        curvature, square = self._slopes.at(output, max(spread, 0.0) / self._n)
+        largest = self._slopes.largest
+        self._curvature = min(max(curvature, _LEAST_CURVATURE * largest), largest)
+        prior, noise = self._scale[block] * self._unit, self._noise * self._squares
+        self._posterior = np.concatenate(
+            [c.learn(prior[c.where], self._curvature, noise, square) for c in self._columns]
+        )

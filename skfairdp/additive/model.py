@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from skfairdp.additive.descent import Slopes
 
 # Share of the budget, as one Gaussian release, that buys the counts of levels.
-_LEVELS_SHARE = 0.04
+_LEVELS_SHARE = 0.1
 
 
 class AdditiveModel(GradientPredictor):
@@ -117,7 +117,7 @@ class AdditiveModel(GradientPredictor):
         )
 
     def _descend(self, run: Run) -> None:
-        from skfairdp.additive.descent import AveragedNewton
+        from skfairdp.additive.descent import PosteriorDescent
         from skfairdp.engine.modules import SomeInputs
         from skfairdp.engine.release import Statistic
         from skfairdp.engine.training import run_segment
@@ -131,17 +131,18 @@ class AdditiveModel(GradientPredictor):
         counts = run.release.statistic(levels, statistic, entries).cpu().numpy()
         run.progress.advance()
         run.prepared.flat.vector.data.zero_()
-        newton = AveragedNewton(
+        descent = PosteriorDescent(
             design,
             counts * root,
             n_rows=round(n_rows),
             noise_variance=(n_rows * block.noise_std) ** 2,
+            n_steps=steps.steps,
             slopes=self._slopes(),
             prior=self._prior,
         )
 
         def moved(gradient: Any) -> Any:
-            return gradient.new_tensor(newton.move(gradient.cpu().numpy()))
+            return gradient.new_tensor(descent.move(gradient.cpu().numpy()))
 
         optimizer = run.prepared.plain_sgd(1.0)
         run_segment(steps, run.release, optimizer, progress=run.progress, adjust_gradient=moved)

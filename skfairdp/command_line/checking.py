@@ -8,7 +8,10 @@ import hashlib
 import io
 import json
 import os
+import re
 import sys
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +29,16 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
+_END = re.compile(r"(?:lower|upper) end of the interval of .* in (\S+ \(.*\))")
+
+
+def _in_short(recomputed: Collection[str]) -> Iterator[str]:
+    """Name figures; of a claim's intervals, of which there may be hundreds, their number."""
+    ends = Counter(found[1] if (found := _END.fullmatch(item)) else item for item in recomputed)
+    for name, times in ends.items():
+        yield name if name in recomputed else f"{times} ends of intervals of {name}"
+
+
 def verify(arguments: argparse.Namespace) -> int:
     """Check a certificate, its signature, and its model, which is loaded only if all else holds."""
     key = None if arguments.key is None else signing.load_public_key(arguments.key)
@@ -38,7 +51,7 @@ def verify(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{arguments.certificate} is not a certificate: {error}") from None
     content = read_bytes(arguments.model)
     found = certificate.examine()
-    lines = [f"Recomputed: {', '.join(found.recomputed) or 'nothing'}."]
+    lines = [f"Recomputed: {', '.join(_in_short(found.recomputed)) or 'nothing'}."]
     lines += [f"Not recomputed: {item}." for item in found.missing]
     refused = list(found.wrong)
     if key is not None and not valid:

@@ -85,7 +85,10 @@ def checked_groups(
             "some together: --merge NEW=a,b."
         )
     if len(sizes) < 2:
-        raise CommandError(f"{named} makes one group; two are needed.")
+        raise CommandError(
+            f"{named} makes one group; two are needed. Name a column that tells people apart by "
+            "--sensitive, or several: --sensitive sex --sensitive age_class."
+        )
     small = sizes[sizes < SMALLEST_GROUP]
     if len(small):
         named_ones = [n if isinstance(n, tuple) else (n,) for n in small[small >= _SHOWN].index]

@@ -20,6 +20,9 @@ DELIMITERS = ",;\t|"
 _SAMPLE = 1 << 16
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _DECIMAL_COMMA = r"^([+-]?\d+),(\d+)$"
+# A point that groups thousands, where a comma follows that separates decimals: 1.234,50.
+_THOUSANDS = r"(?<=\d)\.(?=\d{3}(?:\.\d{3})*,\d+$)"
+_IN_SINGLE_QUOTES = re.compile(r"'[^']*'\Z")
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 
 
@@ -56,7 +59,8 @@ def read_rows(
         # pandas then takes the first columns for names of rows.
         raise CommandError(
             f"{path} has rows with more fields than its first line has names. Is there a delimiter "
-            "at the end of each line, or one within a text that is not in quotes?"
+            "at the end of each line, one within a text that is not in quotes, or a title above "
+            "the names of columns? Delete such lines: the first line holds the names."
         )
     rows.columns = [str(name) for name in rows.columns]
     return rows
@@ -75,6 +79,9 @@ def _csv(path: Path, inferred: Collection[str] | None, header: bool) -> pd.DataF
     delimiter = max(DELIMITERS, key=outside.count)
     names = next(csv.reader(start.splitlines()[:1], delimiter=delimiter), [])
     options: dict[str, Any] = {"sep": delimiter, "skipinitialspace": True, "dtype": str}
+    if names and all(_IN_SINGLE_QUOTES.match(name) for name in names):
+        options["quotechar"] = "'"
+        names = [name[1:-1] for name in names]
     if not header:
         options |= {"header": None, "names": [f"column {i}" for i in range(1, len(names) + 1)]}
     elif all(not name.strip() or _NUMBER.match(name.strip()) for name in names):
@@ -82,6 +89,8 @@ def _csv(path: Path, inferred: Collection[str] | None, header: bool) -> pd.DataF
             f"The first line of {path} holds numbers and no names of columns. If the file has no "
             "names, say --no-header: the columns are then called 'column 1', 'column 2', ..."
         )
+    else:
+        _refuse_names_twice(path, names)
     try:
         rows = pd.read_csv(path, encoding=encoding, **options)
     except UnicodeDecodeError:
@@ -89,15 +98,32 @@ def _csv(path: Path, inferred: Collection[str] | None, header: bool) -> pd.DataF
             raise
         rows = pd.read_csv(path, encoding="latin-1", **options)
     rows.columns = [str(name).strip() for name in rows.columns]
+    # A delimiter at the end of each line, or an empty column of a spreadsheet.
+    unnamed = [i for i, name in enumerate(names) if header and not name.strip()]
+    blank = [i for i in unnamed if i < rows.shape[1] and rows.iloc[:, i].isna().all()]
+    rows = rows.iloc[:, [i for i in range(rows.shape[1]) if i not in blank]]
     for place, name in enumerate(rows.columns):
         column = rows.iloc[:, place]
         if delimiter == ";" and pd.api.types.is_string_dtype(column.dtype):
             # Who separates cells by semicolons writes decimals with a comma.
+            column = column.str.replace(_THOUSANDS, "", regex=True)
             column = column.str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
         if inferred is None or name in inferred:
             column = _of_one_type(column)
         rows.isetitem(place, column)
     return rows
+
+
+def _refuse_names_twice(path: Path, names: list[str]) -> None:
+    """Refuse a header that names two columns alike: the reader would rename the second."""
+    stripped = [name.strip() for name in names]
+    twice = [i for i, name in enumerate(stripped) if name and stripped.index(name) < i]
+    if twice:
+        first = stripped.index(stripped[twice[0]])
+        raise CommandError(
+            f"{path} has columns of the same name, such as columns {first + 1} and {twice[0] + 1}; "
+            "give each column its own name in the first line."
+        )
 
 
 def _of_one_type(column: pd.Series) -> pd.Series:

@@ -138,7 +138,10 @@ def floor_step(batch: int, make: Make) -> Callable[[], None]:
     weights = [w.detach() for w in module.parameters() if w.dim() == 2]
     sides = [torch.randn(batch, width) for width in (w.shape[1] for w in weights)]
     deltas = [torch.randn(batch, len(w)) for w in weights]
-    doubled = [(side.double(), delta.double()) for side, delta in zip(sides, deltas, strict=True)]
+    doubled = [  # with a column for the bias, in widths that fill the kernels
+        (torch.randn(batch, -(-(side.shape[1] + 1) // 24) * 24).double(), delta.double())
+        for side, delta in zip(sides, deltas, strict=True)
+    ]
     vector = torch.zeros(sum(p.numel() for p in module.parameters()))
     sums, source = np.zeros(vector.numel()), NoiseSource()
 

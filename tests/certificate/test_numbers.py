@@ -130,7 +130,7 @@ def test_intervals_of_errors_in_five_thousand_draws(law, n, capsys):
     with capsys.disabled():
         print(f"\n{law} noise, {n} rows: mean absolute error, R² missed {missed}")
     # Approximate: of few rows the interval of R² is too short.
-    assert (missed <= (0.07 if n >= 300 else 0.12)).all()
+    assert (missed <= (0.08 if n >= 300 else 0.14)).all()
 
 
 @pytest.mark.parametrize("notion", ["distribution_gap", "mean_gap"])

@@ -342,7 +342,7 @@ def test_printing_cuts_no_picture_and_no_row(browser: Any, filed: Path) -> None:
     assert max(heights) < (297 - 34) / 25.4 * 96
     page.set_viewport_size({"width": 672, "height": 994})  # such a page
     (end,) = page.eval_on_selector_all(".summary", "all => all.map(e => e.clientHeight)")
-    assert 400 < end < 994 - 100  # the title stands above it
+    assert 400 < end < 994 - 100, end  # the title stands above it
     pdf = page.pdf(prefer_css_page_size=True)
     assert pdf.startswith(b"%PDF")
     page.close()

@@ -43,6 +43,15 @@ def test_a_certificate_and_its_model(folder, capsys, model) -> None:
         assert "runs whatever code the file holds" in said.err
 
 
+def test_recomputed_ends_of_intervals_are_counted_and_not_listed(folder, capsys, model) -> None:
+    noisy = certify(model, X, sensitive_features=GROUPS, count_epsilon=1.0)
+    (folder / "c.json").write_text(noisy.to_json(), encoding="utf-8")
+    assert main(["verify", "c.json", "m.pkl"]) == 0
+    said = capsys.readouterr().out
+    assert ", 4 ends of intervals of demographic_parity (deployed model)" in said
+    assert "lower end" not in said
+
+
 def test_another_model_exits_with_one(folder, capsys, model) -> None:
     other = DPSGDClassifier(max_epochs=1, progress=False).fit(X, Y, sensitive_features=GROUPS)
     (folder / "m.pkl").write_bytes(pickle.dumps(other))

@@ -135,6 +135,8 @@ def _shape(text: str) -> str:
     return " ".join(re.sub(r"\d[\d.,]*", "#", text).split())
 
 
+# Noise leaves the start of a path above the tolerance in some fits, and they say so.
+@pytest.mark.filterwarnings("ignore::skfairdp.exceptions.FairnessWarning")
 @pytest.mark.slow
 @pytest.mark.usefixtures("data_home")
 @pytest.mark.parametrize("page", STORIES, ids=lambda page: page.stem)

@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
 
-from skfairdp import Certificate, PrivacyLedger
+from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, PrivateTableEncoder
 from skfairdp.certificate.render import html
 from skfairdp.command_line import estimators, filing, main, planning
+from skfairdp.command_line.reading import read_rows
+from skfairdp.model_selection import PrivateSearchCV, fit_within
 
 ASKED = ["--target", "default payment", "--positive", "0", "--sensitive", "sex", "--epsilon", "2"]
 
@@ -112,12 +116,18 @@ def test_runs_add_up_without_a_ledger_being_named_and_under_another_name(told) -
     plan = told("plan", "renamed.csv", *ASKED)[1]
     assert "as 'bank'" in plan
     assert "before: ε = 2" in plan
-    told("report", "renamed.csv", *run)
+    told("report", "renamed.csv", *run, "--scores")
     assert not Path("renamed.skfairdp-ledger.db").exists()
+    scored = Path("report.html").read_text(encoding="utf-8")
+    for part in ("Scores and what came true, by group", "Scoring rates", "(a noisy count)"):
+        assert part in scored
     key = Path("bank.skfairdp-ledger.db.key")
     assert key.stat().st_mode & 0o077 == 0  # for its owner alone, and not in the ledger
     assert key.read_bytes() not in Path("bank.skfairdp-ledger.db").read_bytes()
-    assert len(PrivacyLedger("bank.skfairdp-ledger.db", "bank").entries()) == 2
+    book = PrivacyLedger("bank.skfairdp-ledger.db", "bank")
+    assert len(book.entries()) == 2
+    assert len(repr(book.totals())) < 400
+    assert "total, record under zero-out" in str(book)
     _, _, said = told("report", "bank.csv", *run, "--ledger", "bank.skfairdp-ledger.db",
                       "--data-set", "other")  # fmt: skip
     assert "knows these people as 'bank'" in said
@@ -125,6 +135,7 @@ def test_runs_add_up_without_a_ledger_being_named_and_under_another_name(told) -
     assert "default payment = 0 (declared)" in page
     for part in ("In plain words", "Who is affected", "What next", "What an attacker can find out"):
         assert part in page
+    assert "counts with noise, at ε = 2 (bought)" in page
     shown = Certificate.from_json(Path("c.json").read_text(encoding="utf-8"))
     assert all(0.0 <= rate.rate <= 1.0 for rate in shown.outcomes.rates)
 
@@ -195,6 +206,39 @@ def test_files_as_people_have_them_are_read(told) -> None:
     assert "empty.csv is empty" in told("plan", "empty.csv", *ASKED)[2]
 
 
+def test_odd_files_are_read_or_refused_with_what_to_do(told) -> None:
+    text = Path("bank.csv").read_text(encoding="utf-8")
+    expected = told("plan", "bank.csv", *ASKED)[1].split("\nThis run")[0]
+    lines = text.strip().split("\n")
+    header, *rows = lines
+
+    def grouped(line: str) -> str:  # 12345.5,... as 12.345,5;...
+        number, *others = line.split(",")
+        return ";".join([f"{float(number):,.2f}".translate(str.maketrans(",.", ".,")), *others])
+
+    alike = {
+        "trailing": [f"{line}," for line in lines],
+        "single": [",".join(f"'{cell}'" for cell in line.split(",")) for line in lines],
+        "thousands": [header.replace(",", ";"), *map(grouped, rows)],
+    }
+    for name, written in alike.items():
+        Path(f"{name}.csv").write_text("\n".join(written), encoding="utf-8")
+        code, plan, said = told("plan", f"{name}.csv", *ASKED)
+        assert (code, plan.split("\nThis run")[0]) == (0, expected), said
+    numbers = read_rows(Path("thousands.csv"))["self"]
+    assert numbers.tolist() == pd.read_csv("bank.csv")["self"].tolist()
+    refused = {
+        "columns 1 and 2; give each column its own name": [header.replace("region", "self"), *rows],
+        "a title above the names of columns?": ["Loans of 2026", *lines],
+        "--sensitive sex --sensitive": [line.replace(",m,", ",f,") for line in lines],
+    }
+    for said, written in refused.items():
+        Path("odd.csv").write_text("\n".join(written), encoding="utf-8")
+        code, _, complaint = told("plan", "odd.csv", *ASKED)
+        assert code == 2
+        assert said in complaint
+
+
 def test_a_drafted_schema_is_taken_as_it_is_and_a_partial_one_is_completed(told) -> None:
     Path("s.json").write_text(told("schema", "bank.csv")[1], encoding="utf-8")
     code, plan, _ = told("plan", "bank.csv", *ASKED, "--schema", "s.json")
@@ -207,6 +251,19 @@ def test_a_drafted_schema_is_taken_as_it_is_and_a_partial_one_is_completed(told)
     assert told("report", "bank.csv", *ASKED, *more)[0] in (0, 1)
     shown = Certificate.from_json(Path("c.json").read_text(encoding="utf-8"))
     assert shown.satisfies(epsilon=2.0)
+
+
+def test_refusals_name_the_pipeline_that_does_what_was_asked() -> None:
+    rows = customers(200)[["self", "sex"]]
+    table, classifier = PrivateTableEncoder(), DPSGDClassifier()
+    over_all = PrivateSearchCV(
+        make_pipeline(table, classifier), {"dpsgdclassifier__max_epochs": [1]}
+    )
+    with pytest.raises(ValueError, match=r"make_pipeline\(PrivateTableEncoder\(\), PrivateSearch"):
+        over_all.fit(rows, rows["sex"])
+    chosen = ColumnTransformer([("table", PrivateTableEncoder(), ["self"])])
+    with pytest.raises(ValueError, match=r"PrivateTableEncoder\(columns=\{'name': 'drop'\}\)"):
+        fit_within(make_pipeline(chosen, classifier), rows, rows["sex"], epsilon=1.0)
 
 
 def test_a_ratio_is_asked_for_with_the_publicly_known_share(told) -> None:

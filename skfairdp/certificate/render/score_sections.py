@@ -37,7 +37,7 @@ def _calibration(scores: ScoreCounts, noisy: bool) -> Table:
             share_text(line.rate),
             interval_text(line.low, line.high),
             f"{line.rows:.6g}",
-            line.verdict,
+            line.verdict if "too" in line.verdict else "–",
         )
         for line in scores.calibration
     )
@@ -48,7 +48,7 @@ def _calibration(scores: ScoreCounts, noisy: bool) -> Table:
 
 def _wrong(scores: ScoreCounts) -> Iterator[str]:
     """Name scores that are shown to be too high or too low."""
-    wrong = [line for line in scores.calibration if "not" not in line.verdict]
+    wrong = [line for line in scores.calibration if "too" in line.verdict]
     for line in wrong:
         high = line.verdict == "too high"
         end = f"at most {rounded_up(line.high)}" if high else f"at least {rounded_down(line.low)}"

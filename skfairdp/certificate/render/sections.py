@@ -44,6 +44,19 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED, neighbours_text, protected_text
 
+# Whom a notion compares, and what is counted among them, in words for everybody.
+_COMPARED = {
+    "demographic_parity": ("", "Count how many of them get {decision}."),
+    "equal_opportunity": (
+        ", all with the favourable outcome in the records",
+        "Count how many of them get {decision}.",
+    ),
+    "equalized_odds": (
+        ", all with the same outcome in the records",
+        "Count how many of them get {decision}.",
+    ),
+    "accuracy_parity": ("", "Count for how many of them the decision agrees with the records."),
+}
 _GROUPS = (
     "Fairness to other groups, to groups within the groups named, or to single persons.",
     "Anything about this one model on another population, at a later time, or on rows chosen in "
@@ -78,12 +91,17 @@ def certificate_sections(
     if ledger is not None:
         fits = f"fits in the ledger below: {len(ledger.entries())}"
         facts = (*facts, Fact("alternatives", fits, PUBLIC))
-    about = [Table("What it is about", tuple((fact.name, str(fact)) for fact in facts))]
-    summary = (_in_plain_words(claims), _utility(claims), _asked(claims, epsilon, tolerance))
+    about = Table("Facts, and where each is from", tuple((f.name, str(f)) for f in facts))
+    summary = (
+        _in_plain_words(claims),
+        _asked(claims, epsilon, tolerance),
+        Section("What it is about", (about,) if facts else ()),
+        _utility(claims),
+    )
     found = [
         Section(
             "The claim",
-            (claims.sentence, _key_figures(claims), *(about if facts else [])),
+            (claims.sentence, _key_figures(claims)),
             tuple(part for part in summary if part.elements),
         ),
         _next(claims, epsilon, tolerance),
@@ -186,24 +204,33 @@ def _asked(claims: Claims, epsilon: float | None, tolerance: float | None) -> Se
 def _in_plain_words(claims: Claims) -> Section:
     """Say the claim to somebody who knows neither epsilon nor a notion of fairness."""
     said = []
-    found = [c for c in claims.fairness if c.scope == DEPLOYED and c.informative]
-    for claim in found:
-        if claim.notion == "demographic_parity":
-            outcome = next((f.value for f in claims.facts if f.name == "positive outcome"), "")
-            named = f" ({outcome})" if outcome else ""
+    outcome = next((f.value for f in claims.facts if f.name == "positive outcome"), "")
+    decision = f"the favourable decision ({outcome})" if outcome else "any one decision"
+    for claim in claims.fairness:
+        if claim.scope == DEPLOYED and claim.informative and claim.notion in _COMPARED:
+            people, those = _COMPARED[claim.notion]
             figure = rounded_up(claim.bound * 100.0, 1)
             said.append(
-                "Fairness: of 100 people of any group, the number that this model gives the "
-                f"favourable decision{named} differs by at most {figure} from that of any other "
-                "group. This was counted on people who were set aside, and holds for people like "
-                "them."
+                f"Fairness: take 100 people of one group and 100 of another{people}. "
+                f"{those.format(decision=decision)} Between any two groups, these numbers differ "
+                f"by at most {figure} on average. This was measured on people whom the model had "
+                f"not seen, and holds for people like them: one can be "
+                f"{percent_text(claim.confidence_level or 1.0)} sure of it."
             )
+    if claims.accuracy is not None:
+        (_, model, constant), *_ = claims.accuracy.measures
+        said.append(
+            f"Quality: the decision agrees with the record for about {100 * (model or 0.0):.0f} of "
+            "100 people whom the model had not seen. One decision for everybody would agree for "
+            f"about {100 * (constant or 0.0):.0f}."
+        )
     if claims.privacy is not None and not claims.privacy.is_void:
         belief = percent_text(rounded(posterior(claims.privacy)))
         said.append(
-            "Privacy: random noise hides what any one person's data did to the model. Somebody who "
-            "thinks that a person's data were used with a chance of one half can get to at most "
-            f"{belief} by studying the model, whatever else they know."
+            "Privacy: random noise hides what any one person's data did to the model. Suppose "
+            "somebody wants to know whether a person's data were used, and holds both answers for "
+            "equally likely. After studying the model, and whatever else they know, they can be "
+            f"at most {belief} sure."
         )
     return Section("In plain words", (tuple(said),) if said else (), extra=True)
 
