@@ -484,7 +484,7 @@ def test_files_that_are_not_there_are_named(folder, capsys) -> None:
     assert "could not be read as a table" in said
     assert "secret" not in said
     (folder / "data.csv").write_text("a,a.1,a\n1,2,3\n")
-    assert "is not a column" in refused(capsys, report())
+    assert "columns 1 and 3; give each column its own name" in refused(capsys, report())
 
 
 def test_outputs_are_checked_before_anything_is_spent(folder, capsys) -> None:
