@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from skfairdp.certificate.facts import ASSUMED, BOUGHT, DECLARED
+from skfairdp.certificate.facts import AS_NOBODY_SAID, AS_PUBLIC_ROWS, BOUGHT, WITH_NOISE
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
@@ -130,10 +130,8 @@ class EvaluationSettings:
     def counting(self) -> tuple[str, str]:
         """How held-out rows are counted, and who said so: a value and a source of a fact."""
         if self.count_epsilon is not None:
-            return f"with noise, at ε = {as_given(self.count_epsilon)}", BOUGHT
-        if self.holdout == "public":
-            return "without noise, as public rows", DECLARED
-        return "without noise; nobody said that they are public", ASSUMED
+            return f"{WITH_NOISE}{as_given(self.count_epsilon)}", BOUGHT
+        return AS_PUBLIC_ROWS if self.holdout == "public" else AS_NOBODY_SAID
 
     @property
     def unit(self) -> str:

@@ -10,7 +10,17 @@ import numpy as np
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.evaluation import claims_of_mechanism
-from skfairdp.certificate.facts import COUNTED, PUBLIC, UNKNOWN, Fact, known_facts
+from skfairdp.certificate.facts import (
+    AS_NOBODY_SAID,
+    AS_PUBLIC_ROWS,
+    BOUGHT,
+    COUNTED,
+    PUBLIC,
+    UNKNOWN,
+    WITH_NOISE,
+    Fact,
+    known_facts,
+)
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.outcomes import Outcomes
 from skfairdp.certificate.released_events import uncounted_tables, unlike_training
@@ -94,6 +104,7 @@ def examine(certificate: Claims) -> Examination:
         found.append((WRONG, f"noise in accuracy is stated as {known.noisy}, unlike in the counts"))
     unknown = [fact.name for fact in certificate.facts if fact.name not in _FACTS]
     found += [(WRONG, f"certificates state no fact {name!r}") for name in unknown]
+    found += _of_counting(certificate, noisy)
     if certificate.privacy is not None and not certificate.privacy.is_void:
         found += _of_privacy(certificate.privacy, certificate.fairness)
         if certificate.scores is not None and certificate.scores.count_epsilon is not None:
@@ -102,6 +113,17 @@ def examine(certificate: Claims) -> Examination:
     return Examination(
         **{kind: tuple(t for k, t in found if k == kind) for kind in (RECOMPUTED, MISSING, WRONG)}
     )
+
+
+def _of_counting(certificate: Claims, noisy: set[bool]) -> Findings:
+    """Compare how held-out rows are said to be counted with what can be, and with the counts."""
+    for fact in certificate.facts:
+        if fact.name != COUNTED:
+            continue
+        with_noise = fact.source == BOUGHT and fact.value.startswith(WITH_NOISE)
+        known = with_noise or (fact.value, fact.source) in (AS_PUBLIC_ROWS, AS_NOBODY_SAID)
+        if not known or (noisy and with_noise not in noisy):
+            yield WRONG, f"held-out rows are said to be counted {fact}, unlike in the counts"
 
 
 def _of_outcomes(certificate: Claims) -> Iterator[Finding]:

@@ -16,6 +16,10 @@ from skfairdp.receipts.unwrap import Deployed, charges_privacy
 PUBLIC, DECLARED, ASSUMED, BOUGHT = SOURCES = ("public", "declared", "assumed", "bought")
 
 COUNTED = "held-out rows are counted"
+# How, and who said so; of noise its ε follows.
+AS_PUBLIC_ROWS = "without noise, as public rows", DECLARED
+AS_NOBODY_SAID = "without noise; nobody said that they are public", ASSUMED
+WITH_NOISE = "with noise, at ε = "
 UNKNOWN = "rows of unknown group"
 # Names of outcomes that somebody would rather not have.
 _HARMFUL = re.compile(

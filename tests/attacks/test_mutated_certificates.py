@@ -174,6 +174,8 @@ def unnoticed(name: str, free: tuple[str, ...] = ()) -> list[tuple[tuple[Any, ..
     for path, value in leaves(document):
         if any(word in path for word in (*WORDS, *free)) or path[:2] in spared:
             continue
+        if path == ("content_digest",):  # which a forger writes anew
+            continue
         for other in others(path, value):
             # 1 and True, 1.0 and 1 are one value.
             if other != value and verified(put(document, path, other), model):
