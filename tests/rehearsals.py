@@ -17,6 +17,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from skfairdp.engine.exact_products import _Replaced, is_on
+
 _VERDICTS: dict[tuple[object, ...], bool] = {}
 
 
@@ -63,9 +65,9 @@ def _of_answers(tried: Callable[..., bool]) -> Callable[..., bool]:
         if len(modules) != 1 or not _ours(_kinds(modules[0])):
             return tried(answer, tables, rows)
         kind = (answer.__qualname__, repr(modules[0]), *_shapes(tables), rows)
-        kind = (*kind, torch.get_num_threads())
-        # Where the answer is no, exact products are tried next.
-        if not _VERDICTS.get(kind, False):
+        # Where torch's products do not keep rows apart, exact products are tried next.
+        kind = (*kind, torch.get_num_threads(), is_on(_Replaced))
+        if kind not in _VERDICTS:
             _VERDICTS[kind] = tried(answer, tables, rows)
         return _VERDICTS[kind]
 

@@ -25,6 +25,7 @@ from tests.attacks.test_rows_apart import turned
 
 LINEAR = nn.functional.linear
 N_FEATURES, N_ROWS = 13, 512
+REHEARSES_ANEW = True
 
 
 def by_place(value, weight, bias=None):
