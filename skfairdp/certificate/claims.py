@@ -105,8 +105,12 @@ class Claims:
     def nearly_constant(self) -> bool:
         """Whether decisions are almost all alike, or no better than a constant answer."""
         measured = self.measured
-        constant = any(claim.nearly_constant for claim in self.fairness)
-        return constant or (measured is not None and measured.no_better)
+        return self.almost_alike or (measured is not None and measured.no_better)
+
+    @property
+    def almost_alike(self) -> bool:
+        """Whether almost all people get the same decision."""
+        return any(claim.nearly_constant for claim in self.fairness)
 
     @property
     def measured(self) -> Accuracy | NumberErrors | None:
