@@ -45,6 +45,26 @@ def test_a_missing_cell_makes_floats_of_no_other(name: str) -> None:
     assert int(np.asarray(gap)[0]) != LARGE  # what numpy would make of it
 
 
+@pytest.mark.parametrize("name", ["dictionary", "runs", "extension"])
+@pytest.mark.parametrize("pandas", [False, True], ids=["arrow", "pandas"])
+def test_a_null_that_arrow_does_not_count_makes_floats_of_no_other(name: str, pandas: bool) -> None:
+    def made(values: list[int | None]) -> object:
+        stored: pa.Array = pa.array(values, type=pa.int64())
+        if name == "runs":
+            stored = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 3], pa.int32()), stored)
+        else:
+            stored = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), stored)
+        assert stored.null_count == 0
+        if name == "extension":
+            stored = pa.ExtensionArray.from_storage(pa.opaque(stored.type, "kind", "us"), stored)
+        if not pandas:
+            return stored
+        return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([stored])))
+
+    for column in (made([LARGE, LARGE - 1, 0]), made([LARGE, LARGE - 1, None])):
+        assert codes(column, 3)[:2] == [1, 0]
+
+
 def test_only_objects_of_one_kind_get_a_type() -> None:
     assert of_one_kind(column_cells([1, True, 2.0])).tolist() == [1, 1, 2]
     assert of_one_kind(column_cells(["a", "b"])).dtype.kind == "U"
@@ -83,6 +103,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "certificate/holdout.py": {
         "public": "answers_to answers_to.ask answers_to.one_after_another _classes check_positive",
         "counted": "HeldOut.averaged",
+        "typed": "HeldOut.scores",
     },
     "command_line/groups.py": {"counted": "checked_groups", "public": "with_groups_as_asked"},
     "command_line/reading.py": {"typed": "_parquet _of_one_type", "public": "_csv"},

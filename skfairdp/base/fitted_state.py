@@ -10,7 +10,7 @@ from functools import wraps
 from os import PathLike
 from typing import Any, ClassVar, TypeVar, cast
 
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from skfairdp.exceptions import PrivacyWarning, UnboundModelError, warn_user
 from skfairdp.foundation.figures import significant_up
@@ -103,10 +103,11 @@ class ChargedFit:
 
     def _check_has_groups(self, sensitive_features: Any) -> None:
         if sensitive_features is None and self._needs_groups is not None:
+            other = "DPSGDRegressor" if is_regressor(self) else "DPSGDClassifier"
             raise ValueError(
                 f"{type(self).__name__} got sensitive_features=None, and needs the group of every "
                 f"row: {self._needs_groups}. Call fit(X, y, sensitive_features=...), in a Pipeline "
-                "with the name of the step and two underscores in front; DPSGDClassifier trains "
+                f"with the name of the step and two underscores in front; {other} trains "
                 "without groups."
             )
 

@@ -179,12 +179,12 @@ def certify(
     if X is not None:
         refuse_other_unit(privacy, settings)
         refuse_training_rows(deployed, X, settings)
-        warn_of_unprotected(privacy, settings)
         source = NoiseSource() if count_noise is None else count_noise
         book, held_out = as_ledger(ledger), X
         if person_ids is not None:
             X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids)
         comparable = comparable_groups(deployed, X, sensitive_features, settings)
+        warn_of_unprotected(privacy, settings)
         if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
             evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))
         else:

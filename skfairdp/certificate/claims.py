@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from skfairdp.certificate.facts import Fact
+from skfairdp.certificate.facts import COUNTED, Fact
 from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
 from skfairdp.certificate.json_document import (
     FORMAT,
@@ -105,8 +105,12 @@ class Claims:
     def nearly_constant(self) -> bool:
         """Whether decisions are almost all alike, or no better than a constant answer."""
         measured = self.measured
-        constant = any(claim.nearly_constant for claim in self.fairness)
-        return constant or (measured is not None and measured.no_better)
+        return self.almost_alike or (measured is not None and measured.no_better)
+
+    @property
+    def almost_alike(self) -> bool:
+        """Whether almost all people get the same decision."""
+        return any(claim.nearly_constant for claim in self.fairness)
 
     @property
     def measured(self) -> Accuracy | NumberErrors | None:
@@ -320,8 +324,10 @@ class Claims:
             raise ValueError(
                 "The values under 'derived' do not follow from the certificate's figures."
             )
-        digest = document.get("content_digest")  # not in files of earlier versions
-        edited = digest is not None and digest != content_digest(document)
+        digest = document.get("content_digest")
+        # Not in files of earlier versions, which state none of these either.
+        newer = scores is not None or any(fact.name == COUNTED for fact in found.facts)
+        edited = newer if digest is None else digest != content_digest(document)
         object.__setattr__(found, "edited", edited)
         return found
 

@@ -63,7 +63,7 @@ def evaluate(
             strata = tuple(s.beside_unlabelled(not notion.needs_labels) for s in strata)
         notions.append((notion, strata))
     basis = counted.Basis(settings, rows.groups.labels, held.assumptions(settings))
-    scores = held.scores(deployed) if settings.scores else None
+    scores = held.scores(deployed, settings.private) if settings.scores else None
     if settings.private:
         epsilon, *of_scores = settings.parts_of_epsilon
         noisy = table + source.discrete_laplace(epsilon, table.shape)

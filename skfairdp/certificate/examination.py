@@ -106,10 +106,7 @@ def examine(certificate: Claims) -> Examination:
     found += [(WRONG, f"certificates state no fact {name!r}") for name in unknown]
     found += _of_counting(certificate, noisy)
     if certificate.privacy is not None and not certificate.privacy.is_void:
-        found += _of_privacy(certificate.privacy, certificate.fairness)
-        if certificate.scores is not None and certificate.scores.count_epsilon is not None:
-            prices = [certificate.scores.count_epsilon]
-            found += [(WRONG, text) for text in uncounted_tables(certificate.privacy, prices)]
+        found += _of_privacy(certificate.privacy, certificate)
     return Examination(
         **{kind: tuple(t for k, t in found if k == kind) for kind in (RECOMPUTED, MISSING, WRONG)}
     )
@@ -401,7 +398,7 @@ def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Findings:
             yield WRONG, f"{shared}, but a bound allows for {min(sharing)}"
 
 
-def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]) -> Findings:
+def _of_privacy(privacy: PrivacyGuarantee, claims: Claims) -> Findings:
     named = {group for one in privacy.exposures or () for group in one.groups or ()}
     apart = named.symmetric_difference(privacy.per_group or ()) if named else ()
     if privacy.per_group and apart:
@@ -419,7 +416,7 @@ def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]
                 yield WRONG, f"{costs}, less than the {_shown(found[None])} of some"
         # Before files said who takes part in what, one event covered records of every group and
         # part, and could cost more than each of them.
-        noisy = any(count.noisy for claim in fairness for count in claim.counts)
+        noisy = any(count.noisy for claim in claims.fairness for count in claim.counts)
         covers_all = privacy.exposures is None and (bool(privacy.per_group) or noisy)
         for group, figure in {None: privacy.epsilon, **(privacy.per_group or {})}.items():
             what = "epsilon" if group is None else f"epsilon of a record of {group_text(group)}"
@@ -432,15 +429,20 @@ def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]
             else:
                 stated = f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}"
                 yield WRONG, f"{stated}, but its event costs {cost}"
+    # What counts of records cost is not part of a promise of another kind: see `with_counts`.
+    if privacy.protects not in ("record", "person"):
+        return
     # Noisy counts of records cannot cost more than all that was spent on one.
     prices = {
         claim.notion: claim.derivation.values["epsilon"]
-        for claim in (fairness if privacy.protects in ("record", "person") else ())
+        for claim in claims.fairness
         if claim.derivation is not None and KINDS[claim.derivation.kind].spends
     }
-    for notion, price in prices.items():
+    if claims.scores is not None and claims.scores.count_epsilon is not None:
+        prices["scores"] = claims.scores.count_epsilon
+    for counted, price in prices.items():
         if price > privacy.epsilon * (1.0 + EPSILON_TOLERANCE):
-            counts = f"the counts of {notion} alone cost {_shown(price)}"
+            counts = f"the counts of {counted} alone cost {_shown(price)}"
             yield WRONG, f"epsilon is stated as {_shown(privacy.epsilon)}, but {counts}"
     yield from ((WRONG, text) for text in uncounted_tables(privacy, prices.values()))
 

@@ -33,6 +33,7 @@ from skfairdp.records.one_column import columns_of
 from skfairdp.records.persons import encode_persons
 
 _LONG = 10.0  # seconds
+_ALIKE = 1e-6  # scores that differ by less are one: blocks of other sizes round otherwise
 _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
 
@@ -171,10 +172,29 @@ class HeldOut:
         flat = self.cells[kept] * self.shape[2] + self.answers[kept]
         return np.bincount(flat, minlength=math.prod(self.shape)).reshape(self.shape)
 
-    def scores(self, deployed: Deployed) -> ScoreCounts:
+    def scores(self, deployed: Deployed, private: bool) -> ScoreCounts:
         """Count probabilities of the positive class by group and label, without noise."""
-        chances = np.asarray(deployed.model.predict_proba(deepcopy(self.rows.X)), dtype=np.float64)
-        positive = chances[:, 0 if self.turned else 1]
+
+        def ask(X: Any) -> NDArray[np.float64]:
+            chances = np.asarray(deployed.model.predict_proba(X), dtype=np.float64)
+            return chances[:, 0 if self.turned else 1]
+
+        X, n_rows = self.rows.X, len(self.rows)
+        positive = ask(deepcopy(X))
+        if not private:  # of private rows an error would reveal one
+            if not np.all((positive >= -_ALIKE) & (positive <= 1.0 + _ALIKE)):
+                raise ValueError(
+                    "scores=True counts probabilities, but predict_proba gives some held-out rows "
+                    "a missing number, or one outside of 0 to 1: leave it out."
+                )
+            table = X.tocsr() if hasattr(X, "tocsr") else X
+            parts = np.array_split(np.arange(n_rows)[::-1], min(_CALLS, n_rows))
+            again = np.concatenate([ask(take_rows(table, part)) for part in parts])[::-1]
+            if not np.allclose(positive, again, rtol=0.0, atol=_ALIKE):
+                raise ValueError(
+                    "scores=True needs a predict_proba that answers a row alike in any company; "
+                    "this model's answers depend on the other rows. Leave it out."
+                )
         return ScoreCounts.of_rows(self.rows.groups.labels, self.cells, self.shape[1], positive)
 
     def averaged(self, scores: ArrayLike) -> NDArray[np.float64]:

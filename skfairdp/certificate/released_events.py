@@ -36,15 +36,21 @@ def unlike_training(
 
 def uncounted_tables(stated: PrivacyGuarantee, prices: Iterable[float]) -> Iterator[str]:
     """Noisy tables of counts, by their cost in nats, that are not among the stated events."""
-    if stated.event is None:
+    tables = {price: DiscreteLaplaceDpEvent(price, 1) for price in prices}
+    if stated.event is None or not tables:
         return
-    for price in dict.fromkeys(prices):
-        table = DiscreteLaplaceDpEvent(price, 1)
-        in_shares = not stated.exposures or any(
-            table in _counted(share.event) for share in stated.exposures
-        )
-        if not in_shares or table not in _counted(stated.event):
-            yield f"the noisy counts at ε = {as_given(price)} are not among the stated events"
+    whole = _counted(stated.event)
+    shares = [_counted(share.event) for share in stated.exposures or ()] or [whole]
+    missing = [
+        price
+        for price, table in tables.items()
+        if table not in whole or not any(table in share for share in shares)
+    ]
+    for price in missing:
+        yield f"the noisy counts at ε = {as_given(price)} are not among the stated events"
+    # A record is in all of them.
+    if not missing and not any(all(one in share for one in tables.values()) for share in shares):
+        yield "the noisy counts of a record are stated as of different records"
 
 
 def _follows(whole: DpEvent, part: DpEvent, others: bool) -> bool:

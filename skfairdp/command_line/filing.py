@@ -230,10 +230,15 @@ class ChargedReport:
                 "Another run is another release: the ledger adds it to what these people have "
                 "spent."
             )
-        if certificate.nearly_constant:
+        if certificate.almost_alike:
             print(
-                "NEARLY CONSTANT: almost all decisions are alike, or no better than a constant "
-                "one. Such a model treats groups alike by not deciding, so the exit code is 1."
+                "NEARLY CONSTANT: almost all decisions are alike. Such a model treats groups alike "
+                "by not deciding, so the exit code is 1."
+            )
+        elif certificate.nearly_constant:
+            print(
+                "NO BETTER THAN A CONSTANT: the model is not shown to be better than one answer "
+                "for everybody, so the exit code is 1."
             )
         return 0 if kept and not certificate.nearly_constant else 1
 

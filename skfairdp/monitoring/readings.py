@@ -95,7 +95,7 @@ class Readings:
 
     @property
     def upper_bound_(self) -> float:
-        """The largest gap is at most this; as of `lower_bound_`."""
+        """The largest gap (of numbers: at the thresholds) is at most this; as of `lower_bound_`."""
         return evidence.bounds(evidence.states_of(self._document))[1]
 
     @property
@@ -178,8 +178,11 @@ class Readings:
             for name, text in EVENTS.items()
             if name in self._document["events"]
         ]
+        # Between thresholds distributions may differ by more.
+        n = len(self._strata)
+        where = "" if self.target_bounds is None else f" at any of {n} numbers of a public grid"
         return (
-            f"{self.notion}: over {self.n_rows_:,} rows the largest gap is between "
+            f"{self.notion}: over {self.n_rows_:,} rows the largest gap{where} is between "
             f"{rounded_down(self.lower_bound_)} and {rounded_up(self.upper_bound_)}, each with "
             f"{percent_text(self.confidence_level)} confidence at all times if it is constant; "
             f"{'; '.join(found) or 'no alarm, not cleared'}"

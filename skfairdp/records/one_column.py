@@ -133,7 +133,8 @@ def _of_columnar(values: Any, read: Callable[[], list[Any]]) -> NDArray[Any]:
     """Read a column of Arrow or polars: as numpy has it if it declares numbers, none missing."""
     missing = getattr(values, "null_count", 0)
     declared = None
-    if not (missing() if callable(missing) else missing):
+    encoded = _is_encoded(getattr(values, "type", None))
+    if not encoded and not (missing() if callable(missing) else missing):
         with suppress(Exception):  # numpy lacks the type, such as whole numbers of 128 bits
             declared = np.asarray(values)
     if declared is not None and declared.ndim == 1 and declared.dtype.kind in "biuf":
@@ -148,9 +149,18 @@ def _of_columnar(values: Any, read: Callable[[], list[Any]]) -> NDArray[Any]:
     )
 
 
+def _is_encoded(kind: Any) -> bool:
+    """Whether Arrow stores a column as a dictionary or runs: nulls among these are not counted."""
+    kind = getattr(kind, "storage_type", kind)
+    return hasattr(kind, "index_type") or hasattr(kind, "run_end_type")
+
+
 def _of_pandas(values: Any) -> NDArray[Any] | pd.Categorical:
     if isinstance(values.dtype, pd.CategoricalDtype):
         return pd.Categorical(values)
+    if _is_encoded(getattr(values.dtype, "pyarrow_dtype", None)):
+        array: Any = getattr(values, "array", values)
+        return column_cells(array.__arrow_array__())
     if isinstance(values.dtype, np.dtype) and values.dtype.kind not in "mM":
         return np.asarray(values)
     # With a missing cell numpy's form of a nullable integer is a float.

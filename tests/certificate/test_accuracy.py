@@ -81,6 +81,9 @@ def test_certificates_show_it(count_epsilon):
         assert "NO BETTER THAN A CONSTANT" in text
     again = Certificate.from_json(constant.to_json())
     assert again.accuracy == constant.accuracy
+    coin = certify(ThresholdClassifier((1.0,), 0.5).fit(X, y), X, y[::-1], **settings)
+    assert "No better than a constant" in coin.to_html()
+    assert "Nearly constant" not in coin.to_html()
     document = json.loads(constant.to_json()) | {"accuracy": {"rows": -1}}
     with pytest.raises(ValueError, match="certificate"):
         Certificate.from_json(json.dumps(document))

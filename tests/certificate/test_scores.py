@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skfairdp import Certificate, certify
@@ -17,6 +18,8 @@ from skfairdp.certificate.evaluation_settings import parts_of_epsilon
 from skfairdp.certificate.examination import examine
 from skfairdp.certificate.score_counts import BINS, ScoreCounts
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
+from skfairdp.privacy.accounting.exposure import Exposure
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 
 SCHEMA = Path(__file__).parents[2] / "docs/_static/certificate.schema.json"
@@ -131,12 +134,50 @@ def test_files_hold_scores_and_are_checked(exact: Certificate, bought: Certifica
     assert examine(other).wrong == ("scores count other rows than outcomes",)
 
 
+def test_the_price_of_scores_is_no_part_of_a_promise_of_another_kind(bought: Certificate) -> None:
+    promise = PrivacyGuarantee(
+        epsilon=0.2,
+        delta=0.0,
+        adjacency="zero-out",
+        protects="sensitive_features",
+        accountant="pure",
+        event=DiscreteLaplaceDpEvent(0.2, 1),
+    )
+    assert not examine(replace(bought, privacy=promise)).wrong
+    # Of records the same promise leaves the counts out, or counts them in shares of other people.
+    assert examine(replace(bought, privacy=replace(promise, protects="record"))).wrong
+    tables = [DiscreteLaplaceDpEvent(each, 1) for each in (1.5, 0.5)]
+    apart = PrivacyGuarantee(
+        epsilon=2.0,
+        delta=0.0,
+        adjacency="add-remove",
+        protects="record",
+        accountant="pure",
+        event=ComposedDpEvent(tables),
+        exposures=tuple(map(Exposure, tables)),
+    )
+    together = replace(apart, exposures=(Exposure(ComposedDpEvent(tables)),))
+    assert not examine(replace(bought, privacy=together)).wrong
+    wrong = examine(replace(bought, privacy=apart)).wrong
+    assert wrong == ("the noisy counts of a record are stated as of different records",)
+
+
+def test_a_file_without_its_digest_was_edited(exact: Certificate) -> None:
+    document = json.loads(exact.to_json())
+    assert not Certificate.from_json(json.dumps(document)).edited
+    del document["content_digest"]
+    assert Certificate.from_json(json.dumps(document)).edited
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
         ({"y": None}, "pass y"),
         ({"count_epsilon": 1.0, "cell_sizes": "public"}, "cell_sizes='private'"),
         ({"model": "decides"}, "whose predict_proba takes rows alone"),
+        ({"model": "ranks"}, "alike in any company"),
+        ({"X": np.where(X < 0.9, X, np.nan)}, "a missing number"),
+        ({"X": 2.0 * X - 0.5}, "outside of 0 to 1"),
     ],
 )
 def test_what_has_no_scores_is_refused(asked: dict, said: str) -> None:
@@ -148,7 +189,11 @@ def test_what_has_no_scores_is_refused(asked: dict, said: str) -> None:
                 raise AttributeError(name)
             return super().__getattribute__(name)
 
+    class Ranks(Scores):
+        def predict_proba(self, X: np.ndarray) -> np.ndarray:
+            return super().predict_proba(X[:, 0].argsort().argsort()[:, None] / len(X))
+
     given = {"X": X, "y": LABELS, "sensitive_features": GROUPS, "groups": ["a", "b"]} | asked
-    model = Decides() if given.pop("model", None) else Scores()
+    model = {"decides": Decides, "ranks": Ranks, None: Scores}[given.pop("model", None)]()
     with pytest.raises(ValueError, match=said):
         certify(model.fit(X), scores=True, **given)

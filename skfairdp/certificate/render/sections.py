@@ -168,9 +168,13 @@ def _key_figures(claims: Claims) -> KeyFigures:
         delta = f"δ = {significant_up(privacy.delta)}, {privacy.adjacency}"
         whose = f"{delta}; {protected_text(privacy.protects, privacy.adjacency)}"
         found.append(("Privacy loss", f"ε = {epsilon_text(privacy.epsilon)}", whose, True))
-    if claims.nearly_constant:
-        why = "Almost all decisions are alike, or no better than one answer for everybody."
-        found.append(("Decisions", "Nearly constant", why, False))
+    if claims.almost_alike:
+        found.append(("Decisions", "Nearly constant", "Almost all decisions are alike.", False))
+    elif claims.nearly_constant:
+        why = "One answer for everybody is right about as often, or more often."
+        if claims.errors is not None:
+            why = "One prediction for everybody errs about as little, or less."
+        found.append(("Quality", "No better than a constant", why, False))
     return KeyFigures(tuple(found))
 
 
@@ -241,8 +245,8 @@ def _next(claims: Claims, epsilon: float | None, tolerance: float | None) -> Sec
         lines = ["Do not deploy it on the strength of this page: a claim is missing, see below."]
     elif claims.nearly_constant:
         lines = [
-            "Do not deploy it: it decides almost nothing. More rows, a larger ε or a larger "
-            "tolerance give the model something to learn."
+            "Do not deploy it: one answer for everybody would do. With more rows, a larger ε or a "
+            "larger tolerance the model can learn more."
         ]
     elif claims.satisfies(epsilon or math.inf, 1.0 if tolerance is None else tolerance):
         lines = ["If what it decides, and for whom, is right: deploy it, and file this page."]
