@@ -22,6 +22,8 @@ from skfairdp.certificate.evaluation import (
 )
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.facts import (
+    ASSUMED,
+    COUNTED,
     PUBLIC,
     UNKNOWN,
     Fact,
@@ -167,8 +169,7 @@ def certify(
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
-    counting = None if X is None else settings.counting
-    facts = known_facts(deployed, y, sensitive_features, pos_label, counting)
+    facts = known_facts(deployed, y, sensitive_features, pos_label)
     if X is not None:
         warn_of_guessed_outcome(deployed, y, pos_label)
     turned = check_positive(deployed, pos_label)
@@ -197,8 +198,11 @@ def certify(
                 evaluated = partial(evaluate, deployed)
             with charged(book, settings, source, name, held_out) as settings:
                 evaluation = evaluated(rows, settings, source)
+            if not settings.of_training:
+                facts = (*facts, Fact(COUNTED, *settings.counting))
             if not settings.private and (left := int((comparable.codes < 0).sum())):
-                facts = (*facts, Fact(UNKNOWN, f"{left:,}, outside of the claim", PUBLIC))
+                known = PUBLIC if settings.holdout == "public" else ASSUMED
+                facts = (*facts, Fact(UNKNOWN, f"{left:,}, outside of the claim", known))
             if settings.of_training:
                 privacy = with_counts(privacy, settings, source)
                 evaluation = without_bounds(evaluation)

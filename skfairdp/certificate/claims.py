@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from skfairdp.certificate.facts import COUNTED, Fact
@@ -66,12 +66,9 @@ class Claims:
         Held-out rows by group, label and answer, from which the rates by group follow.
     scores : ScoreCounts or None
         Held-out rows by group, label and score, from which calibration and scoring rates follow.
-
-    Attributes
-    ----------
     edited : bool
-        Whether these claims were read from a file whose contents have another digest than it
-        states; not part of equality.
+        Whether these claims, or those that they are a copy of, were read from a file whose
+        contents have another digest than it states; not part of equality.
     """
 
     privacy: PrivacyGuarantee | None
@@ -89,7 +86,7 @@ class Claims:
     facts: tuple[Fact, ...] = field(default=(), compare=False)
     outcomes: Outcomes | None = None
     scores: ScoreCounts | None = None
-    edited: bool = field(default=False, init=False, repr=False, compare=False)
+    edited: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("fairness", "remarks", "facts"):
@@ -213,7 +210,17 @@ class Claims:
         Returns
         -------
         str
+
+        Raises
+        ------
+        ValueError
+            When the claims are `edited`: a new file would state a digest that fits.
         """
+        if self.edited:
+            raise ValueError(
+                "The file that this certificate was read from was edited, so it is not written "
+                "anew; use the file as it was filed, or make a new certificate with certify()."
+            )
         document = {
             "format": FORMAT,
             "sentence": self.sentence,
@@ -328,8 +335,7 @@ class Claims:
         # Not in files of earlier versions, which state none of these either.
         newer = scores is not None or any(fact.name == COUNTED for fact in found.facts)
         edited = newer if digest is None else digest != content_digest(document)
-        object.__setattr__(found, "edited", edited)
-        return found
+        return replace(found, edited=edited)
 
 
 def _alike(stated: Any, found: Any) -> bool:

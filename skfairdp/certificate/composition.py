@@ -129,7 +129,7 @@ def with_counts(
         epsilon=max(model.epsilon, count_epsilon),
         per_group=per_group and {k: max(v, count_epsilon) for k, v in per_group.items()},
         # Covers a record of either part, for composition with further releases.
-        event=None if model.event is None else ComposedDpEvent([model.event, *tables]),
+        event=None if model.event is None else ComposedDpEvent((model.event, *tables)),
         exposures=shares and (*shares, Exposure(counts.event)),
         assumptions=(
             *model.assumptions,
@@ -176,9 +176,9 @@ def counts_guarantee(
     )
 
 
-def _tables(epsilons: Sequence[float]) -> list[DpEvent]:
+def _tables(epsilons: Sequence[float]) -> tuple[DpEvent, ...]:
     """Releases of noisy tables: of answers, and of scores where they are counted."""
-    return [DiscreteLaplaceDpEvent(each, 1) for each in epsilons]
+    return tuple(DiscreteLaplaceDpEvent(each, 1) for each in epsilons)
 
 
 def _notes(epsilons: Sequence[float], source: NoiseSource) -> tuple[str, ...]:

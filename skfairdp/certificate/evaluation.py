@@ -65,11 +65,12 @@ def evaluate(
     basis = counted.Basis(settings, rows.groups.labels, held.assumptions(settings))
     scores = held.scores(deployed, settings.private) if settings.scores else None
     if settings.private:
-        epsilon, *of_scores = settings.parts_of_epsilon
+        epsilon, *rest = settings.parts_of_epsilon
         noisy = table + source.discrete_laplace(epsilon, table.shape)
-        for each in of_scores:
-            assert scores is not None
-            scores = scores.with_noise(source.discrete_laplace(each, (scores.size,)), each)
+        if scores is not None:
+            (of_scores,) = rest
+            noise_of_scores = source.discrete_laplace(of_scores, (scores.size,))
+            scores = scores.with_noise(noise_of_scores, of_scores)
         claims = [counted.noisy_claim(rates, table, noisy, basis) for rates in notions]
         noise = noise_variance(epsilon)
         accuracy = Accuracy.of_table(noisy[:, : len(held.classes)], noise)

@@ -22,8 +22,7 @@ from skfairdp.foundation.parameters import (
     check_arguments,
 )
 
-# Of count_epsilon.
-SCORES_SHARE = 0.25
+SCORES_SHARE = 0.25  # of count_epsilon, where scores are counted too
 HOLDOUTS = ("public", "per_record", "by_index", "by_person", "training")
 
 
@@ -31,11 +30,9 @@ def parts_of_epsilon(epsilon: float, *, scores: bool) -> tuple[float, ...]:
     """Divide the epsilon of held-out rows between the tables that are counted."""
     if not scores:
         return (epsilon,)
-    of_table = (1.0 - SCORES_SHARE) * epsilon
-    return (
-        of_table,
-        epsilon - of_table,
-    )  # without a rounding error: one is half of the other or more
+    of_answers = (1.0 - SCORES_SHARE) * epsilon
+    # The difference has no rounding error: one of its terms is half of the other or more.
+    return of_answers, epsilon - of_answers
 
 
 @dataclass(frozen=True, kw_only=True)

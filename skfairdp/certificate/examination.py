@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,7 +105,7 @@ def examine(certificate: Claims) -> Examination:
         found.append((WRONG, f"noise in accuracy is stated as {known.noisy}, unlike in the counts"))
     unknown = [fact.name for fact in certificate.facts if fact.name not in _FACTS]
     found += [(WRONG, f"certificates state no fact {name!r}") for name in unknown]
-    found += _of_counting(certificate, noisy)
+    found += _of_counting(certificate, noisy, _prices(certificate).values())
     if certificate.privacy is not None and not certificate.privacy.is_void:
         found += _of_privacy(certificate.privacy, certificate)
     return Examination(
@@ -112,14 +113,19 @@ def examine(certificate: Claims) -> Examination:
     )
 
 
-def _of_counting(certificate: Claims, noisy: set[bool]) -> Findings:
-    """Compare how held-out rows are said to be counted with what can be, and with the counts."""
+def _of_counting(certificate: Claims, noisy: set[bool], prices: Iterable[float]) -> Findings:
+    """Compare how held-out rows are said to be counted with what can be, and with the counts.
+
+    `prices`: of the noisy counts; those of all claims are one table.
+    """
+    spent = f"{WITH_NOISE}{as_given(math.fsum({*prices}))}"
     for fact in certificate.facts:
         if fact.name != COUNTED:
             continue
         with_noise = fact.source == BOUGHT and fact.value.startswith(WITH_NOISE)
         known = with_noise or (fact.value, fact.source) in (AS_PUBLIC_ROWS, AS_NOBODY_SAID)
-        if not known or (noisy and with_noise not in noisy):
+        other = with_noise and fact.value != spent
+        if not known or (noisy and (other or with_noise not in noisy)):
             yield WRONG, f"held-out rows are said to be counted {fact}, unlike in the counts"
 
 
@@ -433,18 +439,24 @@ def _of_privacy(privacy: PrivacyGuarantee, claims: Claims) -> Findings:
     if privacy.protects not in ("record", "person"):
         return
     # Noisy counts of records cannot cost more than all that was spent on one.
-    prices = {
-        claim.notion: claim.derivation.values["epsilon"]
-        for claim in claims.fairness
-        if claim.derivation is not None and KINDS[claim.derivation.kind].spends
-    }
-    if claims.scores is not None and claims.scores.count_epsilon is not None:
-        prices["scores"] = claims.scores.count_epsilon
+    prices = _prices(claims)
     for counted, price in prices.items():
         if price > privacy.epsilon * (1.0 + EPSILON_TOLERANCE):
             counts = f"the counts of {counted} alone cost {_shown(price)}"
             yield WRONG, f"epsilon is stated as {_shown(privacy.epsilon)}, but {counts}"
     yield from ((WRONG, text) for text in uncounted_tables(privacy, prices.values()))
+
+
+def _prices(claims: Claims) -> dict[str, float]:
+    """Cost of the noisy counts behind each claim, and behind scores."""
+    found = {
+        claim.notion: claim.derivation.values["epsilon"]
+        for claim in claims.fairness
+        if claim.derivation is not None and KINDS[claim.derivation.kind].spends
+    }
+    if claims.scores is not None and claims.scores.count_epsilon is not None:
+        found["scores"] = claims.scores.count_epsilon
+    return found
 
 
 def _shown(figure: float | None) -> str:

@@ -46,16 +46,9 @@ class Fact:
 
 
 def known_facts(
-    deployed: Deployed,
-    y: Any,
-    sensitive_features: Any,
-    positive: Hashable | None,
-    counted: tuple[str, str] | None = None,
+    deployed: Deployed, y: Any, sensitive_features: Any, positive: Hashable | None
 ) -> tuple[Fact, ...]:
-    """Collect the public facts about columns, rows and terms; arguments as of `certify`.
-
-    `counted`: how held-out rows were counted, and who said so; None where there are none.
-    """
+    """Collect the public facts about columns, rows and terms; arguments as of `certify`."""
     final, trained = deployed.final, deployed.trained.final
     classes = np.asarray(getattr(final, "classes_", ())).tolist()
     target = _names(y)
@@ -70,8 +63,6 @@ def known_facts(
     listed = f": {', '.join(map(str, names))}" if names is not None else ""
     found.append(("features", n_features and f"{n_features}{listed}", PUBLIC))
     found.append(_trained_on(trained))
-    if counted is not None:
-        found.append((COUNTED, *counted))
     if hasattr(trained, "reason_codes"):
         codes = "reason_codes(X) names the terms that spoke most against a decision"
         found.append(("reason codes", codes, PUBLIC))

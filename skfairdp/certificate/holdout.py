@@ -175,12 +175,18 @@ class HeldOut:
     def scores(self, deployed: Deployed, private: bool) -> ScoreCounts:
         """Count probabilities of the positive class by group and label, without noise."""
 
-        def ask(X: Any) -> NDArray[np.float64]:
-            chances = np.asarray(deployed.model.predict_proba(X), dtype=np.float64)
-            return chances[:, 0 if self.turned else 1]
+        def ask(X: Any, n_rows: int) -> NDArray[np.float64]:
+            chances = np.asarray(deployed.model.predict_proba(X))
+            # No message shows a cell or a number of rows, as these may be private.
+            if chances.shape != (n_rows, 2) or chances.dtype.kind not in "biuf":
+                raise ValueError(
+                    "scores=True needs a predict_proba that returns an array of two columns of "
+                    "numbers, with one line for each row."
+                )
+            return chances[:, 0 if self.turned else 1].astype(np.float64)
 
         X, n_rows = self.rows.X, len(self.rows)
-        positive = ask(deepcopy(X))
+        positive = ask(deepcopy(X), n_rows)  # a copy, as some models change what they are given
         if not private:  # of private rows an error would reveal one
             if not np.all((positive >= -_ALIKE) & (positive <= 1.0 + _ALIKE)):
                 raise ValueError(
@@ -189,7 +195,8 @@ class HeldOut:
                 )
             table = X.tocsr() if hasattr(X, "tocsr") else X
             parts = np.array_split(np.arange(n_rows)[::-1], min(_CALLS, n_rows))
-            again = np.concatenate([ask(take_rows(table, part)) for part in parts])[::-1]
+            asked = [ask(take_rows(table, part), len(part)) for part in parts]
+            again = np.concatenate(asked)[::-1]
             if not np.allclose(positive, again, rtol=0.0, atol=_ALIKE):
                 raise ValueError(
                     "scores=True needs a predict_proba that answers a row alike in any company; "

@@ -87,6 +87,8 @@ class ScoreCounts:
         finite = bool(np.isfinite(table).all() and np.isfinite(self.unknown))
         if not known or table.shape[2] != BINS or not finite:
             raise ValueError(f"'scores' must hold counts of each group, label and {BINS} bins.")
+        if len(self.groups) < 2:
+            raise ValueError("'scores' must hold two groups at least.")
         if self.count_epsilon is None and min(table.min(), self.unknown) < 0:
             raise ValueError("'scores' holds negative counts, and no noise that explains them.")
         plain = tuple(tuple(tuple(map(float, bins)) for bins in labels) for labels in table)
@@ -102,8 +104,9 @@ class ScoreCounts:
         scores: NDArray[np.float64],
     ) -> Self:
         """Count rows without noise; `cells` as `HeldOut` has them, negative without a group."""
-        scores = np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=0.0)
-        bins = np.clip(np.floor(scores * BINS), 0, BINS - 1).astype(np.int64)
+        # Clipped before the product: a warning that it overflows would reveal a private row.
+        known = np.clip(np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=0.0), 0.0, 1.0)
+        bins = np.minimum(np.floor(known * BINS), BINS - 1).astype(np.int64)
         shape = len(groups), n_labels, BINS
         kept = cells >= 0
         flat = np.bincount(cells[kept] * BINS + bins[kept], minlength=int(np.prod(shape)))

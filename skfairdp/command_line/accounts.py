@@ -17,7 +17,7 @@ DEFAULT_NOTE = "Other runs on these people add up there; --no-ledger keeps no ac
 
 
 def ledger_of(request: Request, rows: pd.DataFrame) -> tuple[PrivacyLedger | None, bool]:
-    """Find the ledger that a run is charged to, None where it was refused; and if it knows them.
+    """Find the ledger that a run is charged to, None without one, and whether it knows the people.
 
     The same people are recognised under whatever name of the file: by a keyed digest of all ids
     where ids are given, else of all rows.

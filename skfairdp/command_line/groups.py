@@ -33,11 +33,10 @@ def with_groups_as_asked(rows: pd.DataFrame, request: Request) -> pd.DataFrame:
     missing = [value for value in asked if not _occurs(value, rows, request)]
     missing += [value for value in request.leave_out if value not in known | merged]
     if missing:
+        one = " Name values of one column, not of an intersection." if len(named) > 1 else ""
         raise CommandError(
             f"--merge or --leave-out names {', '.join(map(repr, missing))}, which is no value of "
-            f"{', '.join(map(repr, named))}. Is it spelt as in the table?"
-            + " Name values of one column, not of an intersection."
-            * (len(named) > 1)
+            f"{', '.join(map(repr, named))}. Is it spelt as in the table?{one}"
         )
     left = pd.Series(True, index=rows.index)
     for name in named:

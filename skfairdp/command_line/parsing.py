@@ -122,9 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Let the garbage collector look seldom: what imports make stays, and takes a tenth of a plan.
+    """Let the garbage collector look seldom, which saves a tenth of the time of a plan.
 
-    Cycles that a long training leaves behind are still found.
+    Most objects come from imports and stay. Cycles that a long training leaves behind are found.
     """
     before = gc.get_threshold()
     gc.set_threshold(50_000, *before[1:])

@@ -240,8 +240,7 @@ class Outlook:
             return (
                 f"Trained for distributions at most {aim:.3f} apart among the rows trained on. "
                 "Where the model reaches that, the tolerance is shown with a probability of "
-                f"{chance}. "
-                "It does not see the group when it predicts, so it may not."
+                f"{chance}. It does not see the group when it predicts, so it may not."
             )
         return (
             f"Trained for a gap of at most {aim:.3f} among the rows trained on: then the tolerance "

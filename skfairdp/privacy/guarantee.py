@@ -77,7 +77,7 @@ class PrivacyGuarantee:
     protects: str = "record"
     accountant: str = ""
     per_group: Mapping[Hashable, float] | None = None
-    # Not printed: thousands of characters, from which to_dict and str(certificate) are made.
+    # Not in repr, where they take thousands of characters; to_dict and certificates show them.
     event: events.DpEvent | None = field(default=None, repr=False)
     assumptions: tuple[str, ...] = field(default=(), repr=False)
     exposures: tuple[Exposure, ...] | None = field(default=(), repr=False)

@@ -244,6 +244,7 @@ def test_counts_of_rows_assigned_one_by_one_cost_the_larger(rows, count_epsilon)
     ).privacy
     assert privacy.epsilon == max(stated().epsilon, count_epsilon)
     assert privacy.delta == 1e-6
+    assert PrivacyGuarantee.from_dict(privacy.to_dict()) == privacy
 
 
 def test_public_cell_sizes_turn_the_relation_into_zero_out(rows):

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from scipy import stats
-from sklearn.dummy import DummyRegressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.certificate import render
@@ -391,8 +391,19 @@ def test_a_template_takes_answers_that_only_people_know(public: Certificate) -> 
     nist = public.to_model_card(template="nist-800-226", about=about)
     assert "were chosen: Decided by the board." in nist
     assert "Intended purpose: Hiring." in public.to_html(template="eu-ai-act", about=about)
-    with pytest.raises(ValueError, match="'about' names reason"):
-        public.to_html(template="nist-800-226", about={"reason": "x"})
+    for template in ("nist-800-226", "plain"):
+        with pytest.raises(ValueError, match="'about' names reason"):
+            public.to_html(template=template, about={"reason": "x"})
+
+
+def test_plain_words_name_no_favourable_outcome_of_several() -> None:
+    X = np.repeat(np.arange(3), 200)[:, None]
+    model = DummyClassifier(strategy="stratified", random_state=0).fit(X, X[:, 0])
+    asked = {"notion": "equal_opportunity", "holdout": "public"}
+    groups = np.tile(["a", "b"], 300)
+    card = certify(model, X, X[:, 0], sensitive_features=groups, **asked).to_model_card()
+    assert "all with the same outcome in the records. Count for how many" in card
+    assert "the favourable outcome in the records" not in card
 
 
 @pytest.mark.parametrize("template", sorted(set(template_names()) - {PLAIN}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -46,10 +47,10 @@ class Scores(ClassifierMixin, BaseEstimator):
         return (X[:, 0] > 0.5).astype(int)
 
 
-def certified(**asked: object) -> Certificate:
+def certified(rows: np.ndarray = X, **asked: object) -> Certificate:
     model = Scores().fit(X)
     given = {"sensitive_features": GROUPS, "scores": True, "groups": ["a", "b"]}
-    return certify(model, X, LABELS, **given | asked)
+    return certify(model, rows, LABELS, **given | asked)
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,7 @@ def test_rows_of_unknown_group_are_counted_and_in_no_line() -> None:
     assert sum(line.rows for line in found.scores.calibration) == N - 7
     assert "rows of unknown group: 7, outside of the claim (public)" in str(found)
     assert "who are in no line: 7." in found.to_model_card()
+    assert "7, outside of the claim (assumed)" in str(certified(sensitive_features=groups))
 
 
 def test_counts_of_scores_are_paid_for_out_of_the_counts_of_answers(bought: Certificate) -> None:
@@ -160,6 +162,65 @@ def test_the_price_of_scores_is_no_part_of_a_promise_of_another_kind(bought: Cer
     assert not examine(replace(bought, privacy=together)).wrong
     wrong = examine(replace(bought, privacy=apart)).wrong
     assert wrong == ("the noisy counts of a record are stated as of different records",)
+
+
+def test_an_edited_certificate_gets_no_new_digest(exact: Certificate) -> None:
+    document = json.loads(exact.to_json()) | {"model_name": "another"}
+    edited = Certificate.from_json(json.dumps(document)).with_monitor("watch.db")
+    assert edited.edited
+    assert not edited.examine().holds
+    assert "EDITED" in edited.to_model_card()
+    assert "EDITED" not in exact.to_model_card()
+    with pytest.raises(ValueError, match="was edited, so it is not written"):
+        edited.to_json()
+
+
+def test_the_epsilon_of_the_counts_is_the_one_that_is_stated(bought: Certificate) -> None:
+    assert bought.examine().holds
+    other = tuple(
+        replace(fact, value=fact.value.replace("ε = 2", "ε = 0.2")) for fact in bought.facts
+    )
+    assert other != bought.facts
+    wrong = replace(bought, facts=other).examine().wrong
+    assert any("counted with noise, at ε = 0.2" in text for text in wrong)
+
+
+def test_a_file_of_scores_of_one_group_is_refused(exact: Certificate) -> None:
+    document = json.loads(exact.to_json())
+    for name in ("groups", "counts"):
+        document["scores"][name] = document["scores"][name][:1]
+    with pytest.raises(ValueError, match="two groups"):
+        Certificate.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("count_epsilon", [None, 1.0])
+@pytest.mark.parametrize("shape", ["one column", "a row less", "text"])
+def test_scores_of_another_shape_are_refused_without_a_number_of_rows(
+    shape: str, count_epsilon: float | None
+) -> None:
+    class Odd(Scores):
+        def predict_proba(self, X: np.ndarray) -> np.ndarray:
+            found = super().predict_proba(X)
+            forms = {"one column": found[:, 1], "a row less": found[1:], "text": found.astype(str)}
+            return forms[shape]
+
+    asked = {"sensitive_features": GROUPS, "groups": ["a", "b"], "count_epsilon": count_epsilon}
+    with pytest.raises(ValueError, match="two columns of numbers") as refused:
+        certify(Odd().fit(X), X, LABELS, scores=True, **asked)
+    assert not re.search(r"\d{2}", str(refused.value))
+
+
+@pytest.mark.parametrize("score", [np.inf, -np.inf, np.nan, 1e308, -1e308])
+def test_no_private_score_shows_by_an_error_or_a_warning(score: float) -> None:
+    one = X.copy()
+    one[0] = score
+    assert sum(map(np.sum, certified(one, count_epsilon=1e3).scores.counts)) == N
+
+
+def test_nothing_is_said_to_be_bought_where_nothing_was_counted() -> None:
+    found = certified(count_epsilon=1.0, groups=["a"])
+    assert not found.fairness
+    assert "held-out rows are counted" not in {fact.name for fact in found.facts}
 
 
 def test_a_file_without_its_digest_was_edited(exact: Certificate) -> None:

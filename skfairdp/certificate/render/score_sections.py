@@ -54,7 +54,7 @@ def _wrong(scores: ScoreCounts) -> Iterator[str]:
         end = f"at most {rounded_up(line.high)}" if high else f"at least {rounded_down(line.low)}"
         yield (
             f"{line.group}: scores of {line.least:g} to {line.most:g} are {line.verdict}; {end} of "
-            "these people have the positive label."
+            "such people have the positive label (95 % confidence, for all lines together)."
         )
     if not wrong:
         yield "No group's scores are shown to be too high or too low, beyond chance and noise."

@@ -9,7 +9,7 @@ from typing import Any
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import COUNTED, PUBLIC, Fact
-from skfairdp.certificate.registry import answers
+from skfairdp.certificate.registry import answers, check_about
 from skfairdp.certificate.render import group_sections
 from skfairdp.certificate.render.elements import KeyFigures, Section, Table
 from skfairdp.certificate.render.record_sections import (
@@ -45,18 +45,18 @@ from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED, neighbours_text, protected_text
 
 # Whom a notion compares, and what is counted among them, in words for everybody.
+_ALIKE = ", all with the same outcome in the records"
+_DECIDED = "Count how many of them get {decision}."
+_RIGHT = "Count for how many of them the decision agrees with the records."
 _COMPARED = {
-    "demographic_parity": ("", "Count how many of them get {decision}."),
-    "equal_opportunity": (
-        ", all with the favourable outcome in the records",
-        "Count how many of them get {decision}.",
-    ),
-    "equalized_odds": (
-        ", all with the same outcome in the records",
-        "Count how many of them get {decision}.",
-    ),
-    "accuracy_parity": ("", "Count for how many of them the decision agrees with the records."),
+    "demographic_parity": ("", _DECIDED),
+    "equal_opportunity": (", all with the favourable outcome in the records", _DECIDED),
+    "equalized_odds": (_ALIKE, _DECIDED),
+    "accuracy_parity": ("", _RIGHT),
 }
+# Of more than two outcomes none is the favourable one.
+_COMPARED_OF_SEVERAL = _COMPARED | {"equal_opportunity": (_ALIKE, _RIGHT)}
+_EDITED = "EDITED: the contents of the file are not those of its digest. Do not rely on this page."
 _GROUPS = (
     "Fairness to other groups, to groups within the groups named, or to single persons.",
     "Anything about this one model on another population, at a later time, or on rows chosen in "
@@ -79,29 +79,31 @@ def certificate_sections(
     monitor: Watch | None = None,
     template: str = PLAIN,
     path: Frontier | None = None,
-    told: Mapping[str, Any] | None = None,
+    about: Mapping[str, Any] | None = None,
     *,
     whole: bool = False,
 ) -> tuple[Section, ...]:
     """Collect the sections of a certificate, summary first; arguments of `Certificate.to_html`.
 
-    `told`: its `about`. `whole`: for a page or card, with what takes a second to compute.
+    `whole`: for a page or card, with what takes a second to compute.
     """
     facts = claims.facts
     if ledger is not None:
         fits = f"fits in the ledger below: {len(ledger.entries())}"
         facts = (*facts, Fact("alternatives", fits, PUBLIC))
-    about = Table("Facts, and where each is from", tuple((f.name, str(f)) for f in facts))
+    about = {} if about is None else about
+    check_about(about)
+    known = Table("Facts, and where each is from", tuple((f.name, str(f)) for f in facts))
     summary = (
         _in_plain_words(claims),
         _asked(claims, epsilon, tolerance),
-        Section("What it is about", (about,) if facts else ()),
+        Section("What it is about", (known,) if facts else ()),
         _utility(claims),
     )
     found = [
         Section(
             "The claim",
-            (claims.sentence, _key_figures(claims)),
+            (*[_EDITED] * claims.edited, claims.sentence, _key_figures(claims)),
             tuple(part for part in summary if part.elements),
         ),
         _next(claims, epsilon, tolerance),
@@ -124,8 +126,7 @@ def certificate_sections(
         check_watch(monitor, claims.fairness)
         found.append(of_monitor(monitor))
     kept = [section for section in found if section.elements or section.parts]
-    known = () if template == PLAIN else answers(claims, {} if told is None else told)
-    return arranged(kept, template, facts, known)
+    return arranged(kept, template, facts, () if template == PLAIN else answers(claims, about))
 
 
 def _bias_scenarios(claims: Claims, tolerance: float | None) -> Section:
@@ -210,15 +211,16 @@ def _in_plain_words(claims: Claims) -> Section:
     said = []
     outcome = next((f.value for f in claims.facts if f.name == "positive outcome"), "")
     decision = f"the favourable decision ({outcome})" if outcome else "any one decision"
+    compared = _COMPARED if outcome else _COMPARED_OF_SEVERAL
     for claim in claims.fairness:
-        if claim.scope == DEPLOYED and claim.informative and claim.notion in _COMPARED:
-            people, those = _COMPARED[claim.notion]
+        if claim.scope == DEPLOYED and claim.informative and claim.notion in compared:
+            people, those = compared[claim.notion]
             figure = rounded_up(claim.bound * 100.0, 1)
             said.append(
                 f"Fairness: take 100 people of one group and 100 of another{people}. "
                 f"{those.format(decision=decision)} Between any two groups, these numbers differ "
                 f"by at most {figure} on average. This was measured on people whom the model had "
-                f"not seen, and holds for people like them: one can be "
+                "not seen, and holds for people like them: one can be "
                 f"{percent_text(claim.confidence_level or 1.0)} sure of it."
             )
     if claims.accuracy is not None:
