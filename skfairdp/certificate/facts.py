@@ -16,7 +16,7 @@ from skfairdp.receipts.unwrap import Deployed, charges_privacy
 PUBLIC, DECLARED, ASSUMED, BOUGHT = SOURCES = ("public", "declared", "assumed", "bought")
 
 COUNTED = "held-out rows are counted"
-# How, and who said so; of noise its ε follows.
+# Value and source of that fact; after WITH_NOISE comes the ε of all counts together.
 AS_PUBLIC_ROWS = "without noise, as public rows", DECLARED
 AS_NOBODY_SAID = "without noise; nobody said that they are public", ASSUMED
 WITH_NOISE = "with noise, at ε = "

@@ -15,7 +15,7 @@ from typing import Any
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 FORMAT = "skfairdp certificate 1"
-AS_IT_IS: Any = {"ensure_ascii": False, "allow_nan": False}  # of texts and numbers
+AS_IT_IS: Any = {"ensure_ascii": False, "allow_nan": False}  # options of json.dumps
 _HEX = re.compile("[0-9a-f]{64}").fullmatch
 _DIGEST = re.compile("sha256:[0-9a-f]{64}").fullmatch
 NOT_INSTALLED = "not installed as a distribution"
@@ -95,7 +95,7 @@ def canonical_line(document: Mapping[str, Any]) -> bytes:
 
 
 def content_digest(document: Mapping[str, Any]) -> str:
-    """Digest of all that a document holds but this digest and a signature.
+    """Digest all that a document holds but this digest and a signature.
 
     It finds an edited file. It does not find a forger, who writes the digest anew.
     """

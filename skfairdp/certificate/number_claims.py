@@ -34,8 +34,6 @@ from skfairdp.receipts.unwrap import Deployed
 from skfairdp.records.numbers import INTERVAL, number_column
 
 Floats = NDArray[np.float64]
-# Even cells between the bounds of the target, whose counts get noise.
-NOISY_CELLS = GRID_CELLS
 _LARGEST = 1e100  # so that no sum of numbers overflows
 
 
@@ -45,7 +43,7 @@ class AskedNumbers:
 
     predicted: Floats
     targets: Floats | None  # None where errors are not measured
-    bounds: tuple[float, float] | None  # between which all predictions lie; None: nobody knows
+    bounds: tuple[float, float] | None  # of all predictions; None where no claim needs them
     how: str  # what is known about how the predictions were made
 
 
@@ -172,11 +170,11 @@ def _noisy_claim(
     """Make a claim about thresholds of a public grid, from noisy counts of its cells."""
     (notion,), epsilon = basis.settings.number_notions, basis.settings.count_epsilon
     assert epsilon is not None
-    grid = NumberGrid(*bounds, NOISY_CELLS)
+    grid = NumberGrid(*bounds, GRID_CELLS)
     # What is no number counts as the smallest, so that no private row leaves a cell.
     places = grid.places(predicted)
-    table = np.zeros((len(basis.labels), 1, NOISY_CELLS), dtype=np.int64)
+    table = np.zeros((len(basis.labels), 1, GRID_CELLS), dtype=np.int64)
     inside = codes >= 0
     np.add.at(table[:, 0], (codes[inside], places[inside]), 1)
     noisy = table + source.discrete_laplace(epsilon, table.shape)
-    return counted.noisy_claim((notion.on_grid(NOISY_CELLS - 1), grid.strata), table, noisy, basis)
+    return counted.noisy_claim((notion.on_grid(GRID_CELLS - 1), grid.strata), table, noisy, basis)

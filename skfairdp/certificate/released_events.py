@@ -16,7 +16,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 def unlike_training(
     stated: PrivacyGuarantee, own: PrivacyGuarantee, *, others: bool
 ) -> Iterator[str]:
-    """Releases of a model that a certificate leaves out, or that it adds.
+    """Name releases of a model that a certificate leaves out, and those that it adds.
 
     `others`: whether other steps were charged too, so that their releases are added. Tables of
     counts always may be. Totals without an event, and files of earlier versions, are not compared.
@@ -35,7 +35,7 @@ def unlike_training(
 
 
 def uncounted_tables(stated: PrivacyGuarantee, prices: Iterable[float]) -> Iterator[str]:
-    """Noisy tables of counts, by their cost in nats, that are not among the stated events."""
+    """Name noisy tables of counts, given by their cost, that are not among the stated events."""
     tables = {price: DiscreteLaplaceDpEvent(price, 1) for price in prices}
     if stated.event is None or not tables:
         return

@@ -49,7 +49,7 @@ class CalibrationLine:
 
 @dataclass(frozen=True)
 class ScoringRate:
-    """Share of a group whose score is at least that which about half of all people reach."""
+    """Share of a group with scores from the edge on that about half of all people reach."""
 
     group: str
     rate: float | None
@@ -71,9 +71,9 @@ class ScoringRate:
 class ScoreCounts:
     """Held-out rows by group, label and bin of the score for the positive outcome.
 
-    `counts`: by group, label (the positive one second; others that no class is, where rows are
-    protected, last) and bin. `unknown`: rows without a listed group. `count_epsilon`: of the noise
-    in each count; None without noise.
+    `counts`: by group, label and bin. The second label is the positive one; where rows are
+    protected, a third stands for labels that are not among the classes. `unknown`: rows without a
+    listed group. `count_epsilon`: of the noise in each count; None without noise.
     """
 
     groups: tuple[Hashable, ...]

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from skfairdp import PrivacyLedger, certifiable, quote
-from skfairdp.certificate.number_claims import NOISY_CELLS
 from skfairdp.command_line.accounts import default_note
 from skfairdp.command_line.estimators import encoder_of, estimator_of
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import People
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.number_notions import GRID_CELLS
 from skfairdp.fairness.showing import Showing, rate_variance, showing
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.figures import as_given, significant_up
@@ -102,7 +102,7 @@ class Outlook:
     @property
     def _n_compared(self) -> int:
         """Rates that share the error probability; of numbers, shares up to each end of a cell."""
-        return len(self.request.notion) if self.request.numeric is None else NOISY_CELLS - 1
+        return len(self.request.notion) if self.request.numeric is None else GRID_CELLS - 1
 
     def spread(self, notion: str, rate: float = _HALF) -> float:
         """Standard deviation of the gap among the rows trained on around the true one."""

@@ -182,7 +182,7 @@ def test_noisy_counts_bound_the_distance_on_a_public_grid(sizes):
 
 def misses_of_noisy_counts(monkeypatch, cells, sizes, times, draws, n=40):
     """How many bounds lie below a distance of .9 that all thresholds have, of `draws`."""
-    monkeypatch.setattr(number_claims, "NOISY_CELLS", cells)
+    monkeypatch.setattr(number_claims, "GRID_CELLS", cells)
     honest = NoiseSource.discrete_laplace
     monkeypatch.setattr(NoiseSource, "discrete_laplace", lambda *given: times * honest(*given))
     rng, missed, group = np.random.default_rng(0), 0, np.repeat(["a", "b"], n)

@@ -17,6 +17,11 @@ _CALIBRATED = (
     "All intervals of the table hold together with 95 % confidence. A line is called too high or "
     "too low only if its whole interval lies outside of its scores."
 )
+_ALONE = "It is assumed that a person's score depends on that person's row alone."
+_ASKED_AGAIN = (
+    "The model gave each person the same score when it was asked again, in another order and in "
+    "parts. " + _ALONE
+)
 
 
 def scores_section(claims: Claims) -> Section:
@@ -25,7 +30,9 @@ def scores_section(claims: Claims) -> Section:
     if scores is None:
         return Section("Scores by group", ())
     noisy = scores.count_epsilon is not None
-    elements = (tuple(_wrong(scores)), _calibration(scores, noisy), _picture(scores), _CALIBRATED)
+    alone = _ALONE if noisy else _ASKED_AGAIN  # asking again about private rows would reveal one
+    table, words = _calibration(scores, noisy), f"{_CALIBRATED} {alone}"
+    elements = (tuple(_wrong(scores)), table, _picture(scores), words)
     return Section("Scores by group", elements, (_scoring(scores, noisy),), extra=True)
 
 
@@ -82,7 +89,7 @@ def _scoring(scores: ScoreCounts, noisy: bool) -> Section:
     words = (
         f"A score of {edge / BINS:g} is reached by {share:.3f} of all these people, as near to one "
         f"half as edges of {BINS} even bins allow. The ratio is over the highest scoring rate of a "
-        "group. The intervals hold all together."
+        "group. All intervals of the table hold together with 95 % confidence."
     )
     unknown = (
         f"People without a listed group, who are in no line: {scores.unknown:.6g}"
