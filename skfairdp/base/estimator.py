@@ -24,7 +24,7 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import CERTIFY
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts, quote
 from skfairdp.records import Given
-from skfairdp.records.given import remember_rows
+from skfairdp.records.given import SeenRows
 
 if TYPE_CHECKING:
     from skfairdp.certificate import Certificate
@@ -148,12 +148,12 @@ class PrivateEstimator(ChargedFit, FittedState):
         """Train on rows under a charge, and keep the receipt. `train`: in place of `_fit`."""
         self._warn_of_another_fit()
         with self._all_or_nothing(charge):
-            given = given.read()
+            given, seen = given.read(), SeenRows.of(given.X)
             self._check_has_groups(given.sensitive_features)
             if given.person_ids is not None:
                 self._check_takes_persons()
             self._keep_receipt((train or self._fit)(given, charge), charge)
-        remember_rows(self, given.X)
+        seen.remember_for(self)
         return self
 
     def _check_takes_persons(self) -> None:

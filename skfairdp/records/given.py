@@ -79,12 +79,27 @@ _PLACES = 16
 _known: WeakKeyDictionary[Any, tuple[int, bytes]] = WeakKeyDictionary()
 
 
-def remember_rows(model: Any, X: Any) -> None:
-    """Keep a digest of a few training rows for as long as the model lives."""
-    if isinstance(X, StoredRows):  # which are read in passes alone
-        return
-    n_rows = count_rows(X)
-    _known[model] = n_rows, _digest(_some(X, n_rows))
+@dataclass(frozen=True)
+class SeenRows:
+    """Number of training rows and keyed digest of a few of them; None where they are not known.
+
+    Made before a fit is charged, so that rows of which no digest can be made cost nothing.
+    """
+
+    known: tuple[int, bytes] | None
+
+    @classmethod
+    def of(cls, X: Any) -> Self:
+        """Digest a few rows; none of what has no rows, which the checks of a fit refuse."""
+        if isinstance(X, StoredRows):  # which are read in passes alone
+            return cls(None)
+        n_rows = count_rows(X) if _has_rows(X) else 0
+        return cls((n_rows, _digest(_some(X, n_rows))) if n_rows else None)
+
+    def remember_for(self, model: Any) -> None:
+        """Keep the digest for as long as the model lives."""
+        if self.known is not None:
+            _known[model] = self.known
 
 
 def remember_those_of(model: Any, other: Any) -> None:
@@ -100,6 +115,14 @@ def trained_on(model: Any, X: Any, transform: Callable[[Any], Any]) -> bool:
     """
     n_rows, digest = _known.get(model, (-1, b""))
     return n_rows == count_rows(X) and digest == _digest(transform(_some(X, n_rows)))
+
+
+def _has_rows(X: Any) -> bool:
+    try:
+        count_rows(X)
+    except ValueError:
+        return False
+    return True
 
 
 def _some(X: Any, n_rows: int) -> Any:
