@@ -4,7 +4,7 @@ Each fit and each prediction first tries whether this processor's products keep 
 apart, which takes up to half of the time of a fit on a few hundred rows. The verdict depends on
 shapes, on the kinds of layers and loss and on the number of threads, not on numbers: see
 ``docs/theory/privacy.md``. Modules and losses from elsewhere than this package and torch are tried
-each time.
+each time, and so are all where a test puts other code in the place of what multiplies or clips.
 """
 
 from __future__ import annotations
@@ -17,9 +17,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from skfairdp.engine import exact_products, row_blocks
+from skfairdp.engine.clipping import base, functional, fused, norms
+from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.exact_products import _Replaced, is_on
 
 _VERDICTS: dict[tuple[object, ...], bool] = {}
+# All that verdicts are about, by the places in memory that it so keeps.
+_CODES: dict[tuple[int, ...], list[object]] = {}
+_MULTIPLIES = (torch, nn.functional, exact_products, row_blocks)
+_CLIPS = (base, functional, fused, norms, base.Clipper)
 
 
 def remember(patch: pytest.MonkeyPatch) -> None:
@@ -38,7 +45,8 @@ def _of_trials(tried: Callable[..., bool]) -> Callable[..., bool]:
         loss = clipper._objective
         inside = map(type, getattr(loss, "__dict__", {}).values())
         loss = loss if isinstance(loss, FunctionType) else type(loss)
-        if not _ours([loss, *_kinds(layers)]):
+        parts = layers.linears if isinstance(layers, LinearStack) else [layers]
+        if not _ours([loss, *_kinds(parts)]):
             return tried(trial, of_steps)
         kind = (
             type(clipper),
@@ -49,11 +57,10 @@ def _of_trials(tried: Callable[..., bool]) -> Callable[..., bool]:
             *inside,
             *_shapes((trial.rows, *trial.targets)),
             repr(of_steps),
-            torch.get_num_threads(),
+            *_trained(parts),
         )
-        if kind not in _VERDICTS:
-            _VERDICTS[kind] = tried(trial, of_steps)
-        return _VERDICTS[kind]
+        code = _code(*_CLIPS, *type(clipper).__mro__[:-1])
+        return _once(kind, code, lambda: tried(trial, of_steps))
 
     return keeps_rows_apart
 
@@ -62,20 +69,35 @@ def _of_answers(tried: Callable[..., bool]) -> Callable[..., bool]:
     def alike_everywhere(answer: Any, tables: Sequence[Tensor], rows: int) -> bool:
         held = [cell.cell_contents for cell in getattr(answer, "__closure__", None) or ()]
         modules = [each for each in held if isinstance(each, nn.Module)]
-        if len(modules) != 1 or not _ours(_kinds(modules[0])):
+        if len(modules) != 1 or not _ours(_kinds(modules)):
             return tried(answer, tables, rows)
         kind = (answer.__qualname__, repr(modules[0]), *_shapes(tables), rows)
         # Where torch's products do not keep rows apart, exact products are tried next.
-        kind = (*kind, torch.get_num_threads(), is_on(_Replaced))
-        if kind not in _VERDICTS:
-            _VERDICTS[kind] = tried(answer, tables, rows)
-        return _VERDICTS[kind]
+        kind = (*kind, is_on(_Replaced), *_trained(modules))
+        return _once(kind, _code(), lambda: tried(answer, tables, rows))
 
     return alike_everywhere
 
 
-def _kinds(layers: Any) -> set[type]:
-    return {type(part) for part in layers.modules()} if isinstance(layers, nn.Module) else set()
+def _once(kind: tuple[object, ...], code: int, tried: Callable[[], bool]) -> bool:
+    kind = (*kind, torch.get_num_threads(), code)
+    if kind not in _VERDICTS:
+        _VERDICTS[kind] = tried()
+    return _VERDICTS[kind]
+
+
+def _code(*others: object) -> int:
+    """Number of what a verdict is about: another one where a test put anything in its place."""
+    code = [value for owner in (*_MULTIPLIES, *others) for value in vars(owner).values()]
+    return id(_CODES.setdefault(tuple(map(id, code)), code))
+
+
+def _kinds(modules: Iterable[nn.Module]) -> set[type]:
+    return {type(part) for module in modules for part in module.modules()}
+
+
+def _trained(modules: Iterable[nn.Module]) -> Iterator[tuple[object, ...]]:
+    return ((p.dtype, p.requires_grad) for module in modules for p in module.parameters())
 
 
 def _ours(kinds: Iterable[Any]) -> bool:

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event
 from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -24,10 +25,12 @@ from sklearn.preprocessing import (
 )
 
 from skfairdp import DPSGDClassifier, certify
+from skfairdp.certificate.released_events import unlike_training
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.foundation.assumptions import TYPED_CELLS
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.privacy import NoiseSource, PrivacyGuarantee, compose
+from skfairdp.privacy.accounting.exposure import Exposure
 from tests.certificate.fakes import Doubler, PrivateCenterer, Rows, ThresholdClassifier, stated
 
 DIGITS = [[0.0, 1.0], [0.0, 1.0]]
@@ -245,6 +248,28 @@ def test_counts_of_rows_assigned_one_by_one_cost_the_larger(rows, count_epsilon)
     assert privacy.epsilon == max(stated().epsilon, count_epsilon)
     assert privacy.delta == 1e-6
     assert PrivacyGuarantee.from_dict(privacy.to_dict()) == privacy
+
+
+@pytest.mark.parametrize("part", ["event", "exposures"])
+def test_releases_of_the_model_that_a_certificate_leaves_out_are_found(rows, part):
+    """Its epsilon is as before: a file of fewer releases than the model made is not its own."""
+    model = ThresholdClassifier().fit(rows.X, rows.y, sensitive_features=rows.groups)
+    certificate = certify(model, rows.X, sensitive_features=rows.groups, count_epsilon=0.4)
+    privacy = certificate.privacy
+    assert certificate.verify(model)
+    counts = dp_event.DiscreteLaplaceDpEvent(0.4, 1)
+    shares = {"event": counts, "exposures": (Exposure(counts),)}
+    forged = dataclasses.replace(privacy, **{part: shares[part]})
+    assert list(unlike_training(privacy, model.privacy_, others=False)) == []
+    found = list(unlike_training(forged, model.privacy_, others=False))
+    assert found == [
+        f"the stated {'events' if part == 'event' else part} are not those of the model's training"
+    ]
+    assert not dataclasses.replace(certificate, privacy=forged).verify(model)
+    # Nor may it add releases that are no counts, but where other steps were charged too.
+    more = compose([privacy, stated()])
+    assert list(unlike_training(more, model.privacy_, others=False)) != []
+    assert list(unlike_training(more, model.privacy_, others=True)) == []
 
 
 def test_public_cell_sizes_turn_the_relation_into_zero_out(rows):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -112,6 +113,15 @@ def misses_of_errors(law, n, draws, scale=1.0):
     return missed
 
 
+def test_intervals_of_errors_are_printed_with_the_normal_quantile_of_95_percent():
+    y = np.random.default_rng(0).normal(size=400)
+    errors = NumberErrors.of(y, 0.8 * y)
+    printed = re.findall(r"\[(-?[.\d]+), (-?[.\d]+)\]", str(errors))
+    absolute, r2 = ((float(b) - float(a)) / 2.0 for a, b in printed)
+    assert absolute == pytest.approx(stats.norm.ppf(0.975) * errors.absolute_error, rel=5e-3)
+    assert r2 == pytest.approx(stats.norm.ppf(0.975) * errors.r2_error, abs=1e-3)
+
+
 @pytest.mark.slow
 def test_intervals_of_errors_hold_in_nineteen_of_twenty_draws():
     missed = misses_of_errors("normal", 300, 2000)
@@ -178,6 +188,21 @@ def test_noisy_counts_bound_the_distance_on_a_public_grid(sizes):
     exact = certify(Column(), X, y, sensitive_features=group).fairness[0]
     assert exact.estimate - 0.02 < claim.bound < exact.bound + 0.15
     assert Certificate.from_json(certificate.to_json()).examine().holds
+
+
+def test_noisy_counts_are_drawn_at_the_epsilon_that_is_charged(monkeypatch):
+    asked = []
+
+    def ones(self, epsilon, size):
+        asked.append((epsilon, size))
+        return np.ones(size, dtype=np.int64)
+
+    monkeypatch.setattr(NoiseSource, "discrete_laplace", ones)
+    X, _, group = rows(60)
+    claim = certify(Column(), X, sensitive_features=group, count_epsilon=0.7).fairness[0]
+    assert asked == [(0.7, (2, 1, 16))]
+    found = {count.group: count.trials for count in claim.counts}
+    assert found == {name: (group == name).sum() + 16 for name in ("a", "b")}
 
 
 def misses_of_noisy_counts(monkeypatch, cells, sizes, times, draws, n=40):

@@ -12,16 +12,21 @@ import jsonschema
 import numpy as np
 import pytest
 from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
+from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skfairdp import Certificate, certify
+from skfairdp import Certificate, PrivacyLedger, certify
 from skfairdp.certificate.evaluation_settings import parts_of_epsilon
 from skfairdp.certificate.examination import examine
+from skfairdp.certificate.released_events import uncounted_tables
 from skfairdp.certificate.score_counts import BINS, ScoreCounts
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
+from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_rate_intervals
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.protocol import Certifiable
+from tests.certificate.fakes import stated
 
 SCHEMA = Path(__file__).parents[2] / "docs/_static/certificate.schema.json"
 N = 4_000
@@ -102,6 +107,88 @@ def test_counts_of_scores_are_paid_for_out_of_the_counts_of_answers(bought: Cert
     )
     rates = {line.group: line for line in bought.scores.calibration if line.most == 1.0}
     assert rates["a"].verdict == "too high"
+
+
+def test_every_count_is_released_with_one_draw_of_noise_at_the_epsilon_that_pays_for_it(
+    monkeypatch: pytest.MonkeyPatch, exact: Certificate
+) -> None:
+    """Those of answers, of scores, and that of rows of unknown group."""
+    asked: list[float] = []
+
+    def marks(self: NoiseSource, epsilon: float, size: tuple[int, ...]) -> np.ndarray:
+        asked.append(epsilon)
+        return (1 + np.arange(np.prod(size)).reshape(size)) * len(asked)
+
+    monkeypatch.setattr(NoiseSource, "discrete_laplace", marks)
+    found = certified(count_epsilon=2.0)
+    assert asked == [1.5, 0.5]
+    assert (found.outcomes.count_epsilon, found.scores.count_epsilon) == (1.5, 0.5)
+    answers = np.array(found.outcomes.counts).ravel()
+    without = np.pad(np.array(exact.outcomes.counts), ((0, 0), (0, 1), (0, 0))).ravel()
+    assert (answers - without).tolist() == [*range(1, 13)]
+    bins = np.pad(np.array(exact.scores.counts), ((0, 0), (0, 1), (0, 0))).ravel()
+    scores = np.array([*np.ravel(found.scores.counts), found.scores.unknown])
+    assert (scores - [*bins, 0.0]).tolist() == [*range(2, 244, 2)]
+
+
+def test_a_record_is_charged_for_the_counts_of_answers_and_of_scores(tmp_path: Path) -> None:
+    class Private(Certifiable, Scores):
+        _charges_privacy = True
+
+        def fit(self, X: object, y: object = None) -> Private:
+            self.privacy_, self.groups_, self.n_features_in_ = stated(), ("a", "b"), 1
+            return super().fit(X, y)
+
+        def _changed_since_fit(self) -> tuple[str, ...]:
+            return ()
+
+    model, asked = Private().fit(X), {"scores": True, "count_epsilon": 2.0}
+    ledger = PrivacyLedger(tmp_path / "ledger", "rows")
+    given = {"sensitive_features": GROUPS, "ledger": ledger}
+    apart, together = (
+        certify(model, X, LABELS, holdout=how, **asked, **given)
+        for how in ("per_record", "by_index")
+    )
+    tables = ComposedDpEvent(tuple(DiscreteLaplaceDpEvent(each, 1) for each in (1.5, 0.5)))
+    for entry in ledger.entries():
+        assert entry.guarantee.event == tables
+        assert entry.guarantee.epsilon == 2.0
+    assert apart.privacy.epsilon == 2.0  # of records that are in no more than one part
+    assert together.privacy.epsilon > 2.5
+    for certificate in (apart, together):
+        assert list(uncounted_tables(certificate.privacy, (1.5, 0.5))) == []
+    missing = list(uncounted_tables(apart.privacy, (1.5, 0.25)))
+    assert missing == ["the noisy counts at ε = 0.25 are not among the stated events"]
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_intervals_share_an_error_of_one_in_twenty(
+    noisy: bool, exact: Certificate, bought: Certificate
+) -> None:
+    """Ten lines of calibration; two groups and the nineteen edges that may be the median."""
+    scores = (bought if noisy else exact).scores
+    table, (edge, _) = np.array(scores.counts), scores.median
+    lines = table.reshape(*table.shape[:2], 5, 4).sum(axis=-1)
+    found = [
+        ((line.low, line.high), lines[place // 5, 1::-1, place % 5], (4, 4), 0.05 / 10)
+        for place, line in enumerate(scores.calibration)
+    ]
+    for rate, of_group in zip(scores.scoring_rates, table.sum(axis=1), strict=True):
+        counts = of_group[edge:].sum(), of_group[:edge].sum()
+        terms = table.shape[1] * (BINS - edge), table.shape[1] * edge
+        found.append(((rate.low, rate.high), counts, terms, 0.05 / 38))
+    assert len(found) == 12
+    for ends, (hits, misses), terms, error in found:
+        if noisy:
+            of_cells = (np.array([[each]], dtype=int) for each in (hits, misses))
+            cells = NoisyCells(*of_cells, *(np.array([each]) for each in terms))
+            expected = private_rate_intervals(cells, 0.5, confidence_level=1.0 - error)
+        else:
+            expected = (
+                stats.beta.ppf(error / 2, hits, misses + 1),
+                stats.beta.ppf(1 - error / 2, hits + 1, misses),
+            )
+        assert ends == pytest.approx(np.ravel(expected), abs=1e-6)
 
 
 def test_each_count_carries_the_noise_that_is_paid_for() -> None:

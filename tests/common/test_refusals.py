@@ -65,6 +65,10 @@ BAD_ROWS: dict[str, tuple[Break, str]] = {
         lambda X, y, a: (pd.DataFrame(X).assign(job=pd.array([SECRET] * len(X), "string")), y, a),
         "'X' has columns that are not numbers: job",
     ),
+    "text in an object column of a table": (
+        lambda X, y, a: (pd.DataFrame(put(SECRET, dtype=object)(X, y, a)[0]), y, a),
+        "'X' holds values that are not",
+    ),
     "two columns of one name": (
         lambda X, y, a: (pd.DataFrame(X, columns=["p", "q", "q", "r"]), y, a),
         "'X' has several columns of one name",

@@ -9,10 +9,13 @@ from skorch import NeuralNet
 from torch import nn
 
 from skfairdp import DPSGDClassifier, PrivacyLedger
+from skfairdp.engine import rehearsal
 from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
 from tests.engine.per_record import clipped_sum
+from tests.rehearsals import remember
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 REHEARSES_ANEW = True
@@ -174,3 +177,33 @@ def test_numbers_beyond_what_floats_hold_are_refused_before_anything_is_charged(
     with pytest.raises(ValueError, match=next(iter(settings))):
         fit(Plain, ledger, **settings)
     assert len(ledger) == 0
+
+
+def test_verdicts_that_tests_share_are_of_the_same_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of other code in the place of what multiplies or clips there is none yet."""
+    tried: list[int] = []
+    honest, linear = rehearsal._Trial._same_in_all, nn.functional.linear
+
+    def same_in_all(trial: rehearsal._Trial, sizes: set[int]) -> bool:
+        tried.append(len(sizes))
+        return honest(trial, sizes)
+
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+
+    def trials(width: int = 3) -> int:
+        tried.clear()
+        DPSGDClassifier(max_epochs=1, progress=False).fit(X[:, :width], y)
+        return len(tried)
+
+    remember(monkeypatch)
+    monkeypatch.setattr(rehearsal._Trial, "_same_in_all", same_in_all)
+    trials()
+    assert trials() == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.functional, "linear", lambda *of_layer: linear(*of_layer))
+        assert trials() > 0
+    with monkeypatch.context() as patch:
+        patch.setattr(FusedClipper, "margin", 0.5, raising=False)
+        assert trials() > 0
+    assert trials() == 0
+    assert trials(width=2) > 0

@@ -34,10 +34,13 @@ class Bench:
         self.y = torch.from_numpy(rng.integers(2, size=n).astype(float))
         self.codes = np.arange(n) % n_cells
 
-    def release(self, codes=None, seed=3):
+    def release(self, codes=None, seed=3, exact_noise=False):
         clipper = make_clipper(self.module, self.flat, objective_for(torch.nn.BCEWithLogitsLoss()))
         codes = self.codes if codes is None else codes
-        rows, plan = Rows(self.X, (self.y,), codes), empty_plan(self.n_cells)
+        rows, plan = (
+            Rows(self.X, (self.y,), codes),
+            empty_plan(self.n_cells, exact_noise=exact_noise),
+        )
         return unlimited(NoisyRelease(rows, plan, clipper, NoiseSource(seed)))
 
     def segment(self, weights, std=0.0, n_heads=1, rate=1.0):
@@ -78,9 +81,10 @@ def test_removing_a_record_moves_the_sum_by_at_most_its_weighted_clip(bench):
     assert (moved >= 0.99 * allowed).any()
 
 
-def test_the_noise_has_the_plans_standard_deviation(bench):
+@pytest.mark.parametrize("exact_noise", [True, False])
+def test_the_noise_has_the_plans_standard_deviation(bench, exact_noise):
     std = 0.3
-    release, segment = bench.release(), bench.segment((0.1, 0.1), std)
+    release, segment = bench.release(exact_noise=exact_noise), bench.segment((0.1, 0.1), std)
     exact = bench.release().gradient(bench.segment((0.1, 0.1)))
     draws = torch.stack([release.gradient(segment) - exact for _ in range(500)]).numpy().ravel()
     low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], len(draws))

@@ -15,6 +15,7 @@ from skfairdp.inprocessing.fair_numbers.tables import CELLS, ENDS, Table
 from skfairdp.inprocessing.fair_numbers.transport import Scores, band, shifts
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
+from skfairdp.privacy.sizes import Sizes
 
 CHECKS_TRAINING_ROWS = True
 QUICK = {"max_epochs": 3, "progress": False, "target_bounds": (0.0, 10.0)}
@@ -193,6 +194,25 @@ def test_the_path_lists_what_at_answers(group_at_predict, notion):
 
 
 @pytest.mark.parametrize("group_at_predict", ["none", "raw"])
+def test_tolerances_count_on_the_noise_that_was_released(group_at_predict):
+    """A quarter of it would let them seem to be kept."""
+    model = fitted(group_at_predict=group_at_predict)
+    stds = {s.blocks[0].name: s.blocks[0].noise_std for s in model.plan_.segments}
+
+    def kept(times):
+        scores, *moved = (
+            Table(counts, times * stds[name])
+            for name, counts in [
+                ("scores by group", model.scored_),
+                *(("moved scores by group", counts) for counts in model.moved_),
+            ]
+        )
+        return NumberPath(model.notion, scores, tuple(moved)).choose(model.tolerance).kept
+
+    assert model.kept_tolerance_ == kept(1.0) > kept(0.25)
+
+
+@pytest.mark.parametrize("group_at_predict", ["none", "raw"])
 def test_certificates_of_a_path_hold_together(group_at_predict):
     X, y, group = rows(seed=1)
     model = fitted(group_at_predict=group_at_predict)
@@ -226,6 +246,19 @@ def test_certificates_compare_predictions_as_they_are_deployed(group_at_predict)
     assert certificate.fairness[0].estimate == pytest.approx(expected, abs=0.01)
     assert certificate.verify(model)
     assert certificate.privacy.epsilon <= 1.0
+
+
+@pytest.mark.parametrize("group_at_predict", ["none", "raw"])
+@pytest.mark.parametrize("share", [0.2, 0.5])
+def test_tables_have_their_share_of_the_budget(share, group_at_predict):
+    """As Gaussian releases, whose costs are about the squares of rates over multipliers."""
+    model = FairPathRegressor(path_share=share, group_at_predict=group_at_predict, **QUICK)
+    training, *released = model._plan(Sizes.of_all(4000, 4000), 1.3).segments
+    steps, of_tables = (
+        sum(s.steps * (s.rates[0] / s.multiplier(0)) ** 2 for s in segments)
+        for segments in ([training], released)
+    )
+    assert of_tables / (steps + of_tables) == pytest.approx(share, rel=1e-9)
 
 
 def test_a_quote_is_what_a_fit_charges(tmp_path):

@@ -25,7 +25,13 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.envelope import Envelopes
-from skfairdp.inprocessing.fair_path.path import AROUND_ONE, MULTIPLIERS, ReleasedPath, around
+from skfairdp.inprocessing.fair_path.path import (
+    AROUND_ONE,
+    MULTIPLIERS,
+    SIDE,
+    ReleasedPath,
+    around,
+)
 from skfairdp.inprocessing.fair_path.public_scores import _softmax_from_sums
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores, ScoresObjective
 from skfairdp.inprocessing.fair_path.tables import Tables, plan_tables, planned
@@ -263,6 +269,21 @@ def fitted(rows):
     X, y, groups = rows
     model = FairPathClassifier(tolerance=0.9, epsilon=20.0, **FAST)
     return model.fit(X, y, sensitive_features=groups)
+
+
+def test_tolerances_count_on_the_noise_that_was_released(fitted) -> None:
+    """A quarter of it would let smaller ones seem to be kept."""
+    stds = {
+        segment.blocks[0].name: segment.blocks[0].noise_std for segment in fitted.plan_.segments
+    }
+    path = fitted._path_of(fitted.plan_)
+    of_path, of_accuracy = (PrefixSums(SIDE, stds[name]).stds for name in ("path", "accuracy"))
+    assert path.decided_std == stds["decisions"]
+    assert np.array_equal(path.changed_stds, of_path * path.rates.balanced_std)
+    assert np.array_equal(path.improved_stds, of_accuracy)
+    assert fitted.kept_tolerance_ == path.choose(fitted.tolerance)[1]
+    quarter = {name: getattr(path, name) / 4.0 for name in ("decided_std", "changed_stds")}
+    assert (replace(path, **quarter).gap_bounds < path.gap_bounds).all()
 
 
 @pytest.mark.parametrize("protects", ["record", "sensitive_features"])

@@ -22,6 +22,7 @@ from skfairdp import (
     certify,
 )
 from skfairdp.exceptions import BudgetExceededError
+from skfairdp.foundation.assumptions import ALONE, AS_TORCH_MULTIPLIES, EXACTLY
 from skfairdp.model_selection import fit_within
 from skfairdp.privacy import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
@@ -79,8 +80,10 @@ def test_a_budget_of_the_same_size_has_room_for_both_and_for_no_more(ledger, set
     assert 0.99 <= total.epsilon <= 1.0
     assert [entry.state for entry in ledger.entries()] == ["committed"] * 2
     charged = ledger.entries()[1].guarantee
-    # How this processor multiplies is known once the fit has charged.
+    # How this processor multiplies is known once the fit has charged, and nothing else.
     assert set(charged.assumptions) <= set(model[-1].privacy_.assumptions)
+    later = set(model[-1].privacy_.assumptions) - set(charged.assumptions)
+    assert later <= {AS_TORCH_MULTIPLIES, EXACTLY, ALONE}
     assert charged == replace(model[-1].privacy_, assumptions=charged.assumptions)
     # What comes later was chosen by looking, and the filter counts all three.
     with pytest.raises(BudgetExceededError, match="and 1 of it is spent"):

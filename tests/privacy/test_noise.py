@@ -32,6 +32,16 @@ def test_gaussian_noise_is_gaussian():
     assert stats.kstest(NoiseSource().gaussian(50_000, 3.0) / 3.0, "norm").pvalue > 1e-9
 
 
+@pytest.mark.parametrize("times", [1.0, 0.25])
+@pytest.mark.parametrize("exact", [True, False])
+def test_sums_get_noise_of_the_deviation_that_is_asked_for(exact, times):
+    """A quarter of it is seen: with a chance of all but 1e-9, like the absence of a mistake."""
+    n, std = 20_000, 2.5
+    noise = NoiseSource().noisy(np.full(n, 7.0), times * std, exact=exact) - 7.0
+    assert abs(noise.mean()) < SIX * std / math.sqrt(n)
+    assert (abs(noise.var() / std**2 - 1) < SIX * math.sqrt(2 / n)) == (times == 1.0)
+
+
 def test_gaussian_noise_fills_the_given_array():
     out = np.zeros((3, 4))
     assert NoiseSource().gaussian((3, 4), 1.0, out=out) is out

@@ -15,17 +15,13 @@ from skfairdp.engine.objectives import NumberObjective
 from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.inprocessing.fair_numbers import tables
-from skfairdp.privacy import epsilon
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.sizes import Sizes
-from tests.audit.fixed_number import epsilon_shown
 from tests.slow.test_audit_claims import REFUTED
-from tests.slow.test_fair_path import divided
+from tests.slow.test_fair_path import divided, shown_by
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:'delta'")]
-
-N_RUNS = 2000
 
 
 def audit_table(error: float) -> tuple[float, float, float]:
@@ -62,14 +58,7 @@ def audit_table(error: float) -> tuple[float, float, float]:
         seen = np.diff(sums, axis=-1, prepend=0.0) @ matrix.T - known
         return float((seen * own).sum() / (own**2).sum())
 
-    noise = NoiseSource()
-    there, gone = (np.array([score(p, noise) for _ in range(N_RUNS)]) for p in (True, False))
-    shown = []
-    for threshold in (1.0, 1.25):
-        hits = int((there >= threshold).sum()), N_RUNS, int((gone >= threshold).sum()), N_RUNS
-        shown.append(epsilon_shown(*hits, delta=plan.delta, error=error))
-    seen = (there.mean() - gone.mean()) / np.hypot(there.std(), gone.std()) * N_RUNS**0.5
-    return max(shown), epsilon(plan), float(seen)
+    return shown_by(score, plan, error)
 
 
 def test_the_table_of_scores_stays_below_the_claim() -> None:

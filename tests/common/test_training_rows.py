@@ -1,0 +1,23 @@
+"""Rows that an estimator was trained on are known again, as they bound nothing for other people."""
+
+from __future__ import annotations
+
+import pytest
+
+from skfairdp import certify
+from tests.common.roster import EVERY, each, once, people
+
+CHECKS_TRAINING_ROWS = True
+# What releases rows bounds what follows from these releases, of whichever rows.
+NAMES = [name for name, (kind, _) in EVERY.items() if kind != "releasing"]
+
+
+@each(NAMES)
+def test_rows_of_a_fit_are_refused_and_others_are_not(name: str) -> None:
+    # Of estimators that vote every other row is public.
+    private = slice(None, None, 2 if EVERY[name][0] == "voting" else 1)
+    X, _, groups = (part[private] for part in people())
+    others, _, theirs = (part[private] for part in people(seed=1))
+    with pytest.raises(ValueError, match="rows that the model was trained on"):
+        certify(once(name), X, sensitive_features=groups)
+    certify(once(name), others, sensitive_features=theirs)
