@@ -54,7 +54,7 @@ class PrivateEstimator(ChargedFit, FittedState):
         Also seed the noise and all other draws, for tests; this voids the privacy guarantee.
     exact_noise : bool
         Round sums to a grid and draw their noise in whole numbers, exactly. False draws noise in
-        float64, in up to a fifth less time: the guarantee then assumes that nobody reads the last
+        float64, in about a tenth less time: the guarantee then assumes that nobody reads the last
         bits of released sums, which can show a record that ε does not account for.
     progress : bool or None
         Show a progress bar; None shows it on a terminal.

@@ -68,7 +68,8 @@ def draw(runs: list[dict[str, Any]], file: Path) -> None:
         drawn = bars.bar(places + shift, seconds, 0.4, label=label)
         bars.bar_label(drawn, [f"{s:,.1f} s" if s < 10 else f"{s:,.0f} s" for s in seconds])
     bars.set(yscale="log", ylabel="seconds of CPU for 20 tolerances")
-    bars.set_xticks(places, names)
+    run = ["" if of["n"] == len(TOLERANCES) else f"\n({of['n']} reductions run)" for of in found]
+    bars.set_xticks(places, [name + some for name, some in zip(names, run, strict=True)])
     bars.margins(y=0.15)
     figure.legend(*bars.get_legend_handles_labels(), loc="outside lower left", ncols=2)
     for place, (name, of) in enumerate(zip(names, found, strict=True)):

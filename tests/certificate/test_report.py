@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from skfairdp import Certificate, PrivacyLedger
+from skfairdp import Certificate, PrivacyLedger, certify
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import group_rates
 from skfairdp.certificate.outcomes import Accuracy
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee
+from tests.certificate.test_numbers import Column, rows
 
 HOSTILE = "<b>a|b</b> & *c*"
 
@@ -345,4 +346,26 @@ def test_printing_cuts_no_picture_and_no_row(browser: Any, filed: Path) -> None:
     assert 400 < end < 994 - 100, end  # the title stands above it
     pdf = page.pdf(prefer_css_page_size=True)
     assert pdf.startswith(b"%PDF")
+    page.close()
+
+
+def test_a_picture_of_many_rates_is_whole_on_screens_and_on_paper(
+    browser: Any, tmp_path: Path
+) -> None:
+    X, _, group = rows()
+    noisy = certify(Column(), X, sensitive_features=group, count_epsilon=1.0)  # 30 rates
+    file = tmp_path / "page.html"
+    file.write_text(noisy.to_html(), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 672, "height": 994})  # A4 within its margins
+    page.goto(file.as_uri())
+    outside = """all => all.filter(e => {
+        const text = e.getBoundingClientRect(), all = e.closest("svg").getBoundingClientRect();
+        return text.left < all.left - 1 || text.right > all.right + 1;
+    }).map(e => e.textContent)"""
+    assert page.eval_on_selector_all("svg text", outside) == []
+    page.emulate_media(media="print")
+    heights = page.eval_on_selector_all(
+        "figure", "all => all.map(e => e.getBoundingClientRect().height)"
+    )
+    assert 700 < max(heights) < 994
     page.close()

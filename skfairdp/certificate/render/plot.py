@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -92,7 +93,7 @@ def draw_rates(rates: Sequence[GroupRate], label: str, ax: Axes) -> None:
     ax.set_yticks(range(len(rates)), names)
     ax.set_ylim(len(rates) - 0.5, -0.5)
     ax.set_xlim(-0.01, 1.01)
-    ax.set_xlabel(label)
+    ax.set_xlabel(textwrap.fill(label, 28))  # names of groups leave little room
     _add_grid(ax)
 
 
