@@ -92,7 +92,8 @@ def certificate_sections(
         fits = f"fits in the ledger below: {len(ledger.entries())}"
         facts = (*facts, Fact("alternatives", fits, PUBLIC))
     about = {} if about is None else about
-    check_about(about)
+    if about:
+        check_about(about)
     known = Table("Facts, and where each is from", tuple((f.name, str(f)) for f in facts))
     summary = (
         _in_plain_words(claims),
