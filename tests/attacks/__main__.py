@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.attacks", description=__doc__)
     given = [folder for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
     parser.add_argument("folders", nargs="*", type=Path, default=[Path(one) for one in given])
-    parser.add_argument("--seconds", type=float, default=900.0, help="time limit of a script")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="time limit of a script")
     parser.add_argument("--only", default="", help="part of the names of the scripts to run")
     options = parser.parse_args(arguments)
     missing = [str(folder) for folder in options.folders if not folder.is_dir()]

@@ -14,6 +14,7 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
+from tests import rehearsals
 from tests.engine.per_record import clipped_sum
 from tests.rehearsals import remember
 
@@ -196,6 +197,7 @@ def test_verdicts_that_tests_share_are_of_the_same_code(monkeypatch: pytest.Monk
         return len(tried)
 
     remember(monkeypatch)
+    monkeypatch.setattr(rehearsals, "_VERDICTS", {})
     monkeypatch.setattr(rehearsal._Trial, "_same_in_all", same_in_all)
     trials()
     assert trials() == 0
