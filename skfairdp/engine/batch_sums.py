@@ -1,4 +1,4 @@
-"""Clipped sums over the rows of a batch, in room that is left for their rounding."""
+"""Clipped sums over the rows of a batch, with a margin for their rounding."""
 
 from __future__ import annotations
 

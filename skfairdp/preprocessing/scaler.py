@@ -1,4 +1,4 @@
-"""Scaling by bounds that were known before the rows were."""
+"""Scaling by declared bounds."""
 
 from __future__ import annotations
 

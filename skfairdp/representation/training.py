@@ -1,4 +1,4 @@
-"""Two ways to train an encoder: on raw rows without a promise, or by a plan of noisy sums."""
+"""Training of an encoder: on raw rows without a guarantee, or by a plan of noisy sums."""
 
 from __future__ import annotations
 
