@@ -226,8 +226,8 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
         )
     if charges_privacy(trained.charged) and trained.charged.privacy_ is not None:
         parts = [step.privacy_ for _, step in trained.leaves() if charges_privacy(step)]
-        known = all(part is not None and part.event is not None for part in parts)
-        if known and stated.event is None and _has_a_total(trained.charged.privacy_):
+        all_known = all(part is not None and part.event is not None for part in parts)
+        if all_known and stated.event is None and _has_a_total(trained.charged.privacy_):
             yield "no events are stated, though those of the model's training are known"
         yield from unlike_training(stated, trained.charged.privacy_, others=bool(parts))
 
