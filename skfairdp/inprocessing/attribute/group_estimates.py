@@ -1,4 +1,4 @@
-"""Figures about true groups from randomised ones, and decisions that equalise them."""
+"""Figures about true groups from randomised ones, and decisions that even them out."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Fair regressors: private scores, and released tables of them."""
+"""Regressors with groups' predictions alike, as scores and released tables of them."""

@@ -1,4 +1,4 @@
-"""Fair regressor: one private fit for every tolerance between the groups' predictions."""
+"""Regressor with every distance between the groups' predictions, by one private fit."""
 
 from __future__ import annotations
 
