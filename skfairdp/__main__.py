@@ -1,4 +1,4 @@
-"""Entry point of ``python -m skfairdp``, without the script ``skfairdp`` on the path."""
+"""``python -m skfairdp``, for where the script ``skfairdp`` is not on the path."""
 
 from __future__ import annotations
 

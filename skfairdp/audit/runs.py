@@ -1,4 +1,4 @@
-"""Audits by training: one run with many canaries, or many with one canary and an early stop."""
+"""Audits that train: once with many canaries, or often with one, which stop as soon as they can."""
 
 from __future__ import annotations
 

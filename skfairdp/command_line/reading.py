@@ -1,4 +1,4 @@
-"""Readers of tables: CSV files of any dialect, and Parquet files."""
+"""Tables as people have them: CSV files of any dialect, and Parquet files."""
 
 from __future__ import annotations
 

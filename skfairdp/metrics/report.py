@@ -1,4 +1,4 @@
-"""Report of a model's rates and errors for each group."""
+"""One call that shows how a model treats each group."""
 
 from __future__ import annotations
 

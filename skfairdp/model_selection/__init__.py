@@ -1,4 +1,4 @@
-"""Choice between models at a known privacy cost."""
+"""Choosing between models at a known price."""
 
 import lazy_loader
 

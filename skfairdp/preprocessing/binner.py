@@ -1,4 +1,4 @@
-"""Bins by declared bounds and categories."""
+"""Bins by bounds that were known before the rows were."""
 
 from __future__ import annotations
 

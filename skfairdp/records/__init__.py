@@ -1,4 +1,4 @@
-"""Training rows: checked, encoded, in memory or on disk."""
+"""Training rows: as a caller gives them."""
 
 from .given import Given
 

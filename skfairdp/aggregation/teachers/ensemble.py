@@ -1,4 +1,4 @@
-"""Votes of an ensemble of teachers of any kind."""
+"""Votes of an ensemble of teachers, whatever trained them."""
 
 from __future__ import annotations
 

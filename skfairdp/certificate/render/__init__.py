@@ -1,1 +1,1 @@
-"""Forms of a certificate: each shows the sections that `sections` makes of its claims."""
+"""The forms of a certificate: all of them show the sections that `sections` makes of its claims."""
