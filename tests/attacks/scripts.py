@@ -94,9 +94,11 @@ RECORDS: dict[str, Record] = {
         prints="self True pickled True",
         never_prints=r"verify\(other\)=True|verify True|weights: True|edit True|same\? True",
     ),
+    # The exact ratio is 1, and 200,000 draws show it with a standard deviation of .006.
     "e3_enc": Record(
         prints=r"order/one-by-one/prefix/floatid \[True, True, True, True\]",
-        never_prints=r"order\S+ \[.*False|(?:BN|Mix|MixW|Cnt) \w+ fitted|ratio [1-9]"
+        never_prints=r"order\S+ \[.*False|(?:BN|Mix|MixW|Cnt) \w+ fitted"
+        r"|ratio (?:[2-9]|\d\d|1\.(?:0[4-9]|[1-9]))"
         r"|by other rows: (?!0\.0)",
     ),
     "f32_e2e": Record(
