@@ -61,7 +61,7 @@ def largest_shown(model: FairPathClassifier, outlook: Outlook) -> FairPathClassi
     outwards = np.logical_and.accumulate(outwards[::-1])[::-1]
     passed = both | (np.logical_and.accumulate(inwards) & outwards)
     _, tolerances = path.points()
-    ends = np.array([path.choose(float(tolerance))[0] for tolerance in tolerances])
+    ends = np.array([path.choose(float(each))[0] for each in tolerances], dtype=np.int64)
     last = tolerances[passed[np.abs(ends - path.start)]]
     chosen = float(last[-1] if len(last) else tolerances.min())
     return model.at(min(max(chosen, 1e-9), 1.0 - 1e-9))
