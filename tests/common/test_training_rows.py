@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from skfairdp import certify
@@ -21,3 +22,7 @@ def test_rows_of_a_fit_are_refused_and_others_are_not(name: str) -> None:
     with pytest.raises(ValueError, match="rows that the model was trained on"):
         certify(once(name), X, sensitive_features=groups)
     certify(once(name), others, sensitive_features=theirs)
+    together, of_all = np.concatenate([others, X]), np.concatenate([theirs, groups])
+    if EVERY[name][0] != "tables":  # which nothing predicts
+        with pytest.raises(ValueError, match="rows that the model was trained on"):
+            certify(once(name), together, sensitive_features=of_all)
