@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
-from sklearn.utils import _safe_indexing
 
 import skfairdp
 from skfairdp import (
@@ -26,11 +25,17 @@ from skfairdp import (
     PATEClassifier,
     SFPATEClassifier,
 )
+from skfairdp.aggregation import ReweighedClassifier
 from skfairdp.exceptions import FairnessWarning
 from skfairdp.records.labels import encode_labels
 from skfairdp.records.rows import check_rows
 
 Half = list[Any]
+
+
+def half_of(table: Any, start: int) -> Any:
+    """Every other row of an array, a table or a list."""
+    return (table.iloc if hasattr(table, "iloc") else table)[start::2]
 
 
 @contextmanager
@@ -47,10 +52,7 @@ def halves(estimator: Any, X: Any, y: Any, groups: Any) -> Iterator[tuple[Half, 
         groups = np.arange(len(labels)) // 2 % 2
     try:
         estimator.classes = classes
-        yield tuple(
-            [_safe_indexing(part, np.arange(start, len(labels), 2)) for part in (X, labels, groups)]
-            for start in (0, 1)
-        )
+        yield tuple([half_of(part, start) for part in (X, labels, groups)] for start in (0, 1))
     finally:
         estimator.classes = declared
     estimator._bind()  # what was declared meanwhile is not a change
@@ -167,7 +169,7 @@ class MadeUp:
 
 def with_groups_made_up(estimator: Any) -> Any:
     """The same estimator; of a class that makes up groups, if it needs some and gets none."""
-    if getattr(estimator, "_needs_groups", None) is None:
+    if getattr(estimator, "_needs_groups", None) is None and type(estimator) not in _UNTAGGED:
         return estimator
     kind = globals().get(f"MadeUp{type(estimator).__name__}", type(estimator))
     return kind(**estimator.get_params(deep=False))
@@ -175,7 +177,8 @@ def with_groups_made_up(estimator: Any) -> Any:
 
 # Names of this module, so that they can be pickled.
 _QUIET = (QuietFairPath, QuietFairPathOfThree, QuietFairNumbers)
-for _kind in (*(getattr(skfairdp, name) for name in skfairdp.__all__), *_QUIET):
-    if getattr(_kind, "_needs_groups", None) is not None:
+_UNTAGGED = (ReweighedClassifier,)
+for _kind in (*(getattr(skfairdp, name) for name in skfairdp.__all__), *_QUIET, *_UNTAGGED):
+    if getattr(_kind, "_needs_groups", None) is not None or _kind in _UNTAGGED:
         _name = f"MadeUp{_kind.__name__}"
         globals()[_name] = type(_name, (MadeUp, _kind), {"__module__": __name__})

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.linear_stacks import leaves_of
 from skfairdp.engine.clipping.norms import rounding_margin
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
@@ -69,7 +70,7 @@ def assert_close(got: torch.Tensor, want: torch.Tensor, weights, max_norm: float
     """Compare per unit of what the sum may hold at most, not per raw coordinate."""
     scale = max(float(weights.double().sum()) * max_norm, 1e-300)
     assert got.shape == want.shape
-    # The clip norm is lowered by a margin of at most 32 * eps for these small layers.
+    # The clipping norm is lowered by a margin of at most 32 * eps for these small layers.
     assert got.dtype == torch.float64
     margin = 32 * torch.finfo(weights.dtype).eps
     assert float((got - want).norm()) <= (TOLERANCE[weights.dtype] + margin) * scale
@@ -550,7 +551,7 @@ def test_sums_need_no_margin_for_products_in_lower_precision(make, precision):
 
 @pytest.mark.parametrize("make", [Custom, lambda: MLP(4)], ids=["functional", "fused"])
 def test_clipping_is_tight_and_never_above(make):
-    """Fails when the clip norm is doubled, and when clipping is needlessly strict."""
+    """Fails when the clipping norm is doubled, and when clipping is needlessly strict."""
     module, _, clipper = build(make())
     X, y, _ = binary_rows(40)
     raw = row_gradients(module, objective_for(BINARY), X, (y,)).norm(dim=1)
@@ -664,3 +665,13 @@ def test_a_record_that_is_no_number_changes_nobody_elses_output(make, shape):
     torch.testing.assert_close(
         torch.cat(outputs).reshape(-1)[keep], module(X[keep]).detach().reshape(-1)
     )
+
+
+@pytest.mark.parametrize(
+    "kind", ["forward_hook", "forward_pre_hook", "full_backward_hook", "full_backward_pre_hook"]
+)
+def test_a_module_with_a_hook_is_not_taken_apart(kind):
+    module = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    assert [name for name, _ in leaves_of(module)] == ["0", "1"]
+    getattr(module, f"register_{kind}")(lambda *given: None)
+    assert leaves_of(module) is None

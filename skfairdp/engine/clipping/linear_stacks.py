@@ -1,8 +1,8 @@
 """Recognise modules that are plain stacks of linear layers and activations.
 
-Only structures whose forward pass is certain are taken for a stack: exactly
-``nn.Sequential`` (nested as you like) and exactly our :class:`MLP`, without hooks.
-A module with its own forward may do anything with its linear layers.
+Only structures with a known forward pass count as a stack: exactly ``nn.Sequential`` (nested at any
+depth) and exactly :class:`~skfairdp.engine.modules.MLP`, without hooks. A module with its own
+forward may do anything with its linear layers.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ def leaves_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]
     `prefix`: name of `module` in the module that holds it. Result: none if hooks or a replaced
     forward make the order uncertain. A module that is not a known container is a layer itself.
     """
+    # torch lists hooks under private names alone; tests/engine/test_clipping.py sets each.
     hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
     if hooked or module._backward_pre_hooks or "forward" in vars(module):
         return None
