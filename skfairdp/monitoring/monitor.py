@@ -46,7 +46,7 @@ class GapMonitor(Readings):
     Parameters
     ----------
     notion : str, default="demographic_parity"
-        What is compared, see `certify`. "distribution_gap" takes predicted numbers, and compares
+        Notion to compare, see `certify`. "distribution_gap" takes predicted numbers, and compares
         the shares up to each of 15 thresholds that divide `target_bounds` evenly.
     tolerance : float in (0, 1), default=0.05
         Largest acceptable gap.
@@ -65,7 +65,7 @@ class GapMonitor(Readings):
         Where each such batch is charged, before its rows are used. Its total takes it
         that a person may be in all batches.
     state : path-like, optional
-        An SQLite file, of one or several workers, that keeps what the monitor knows; a batch is in
+        An SQLite file, of one or several workers, that keeps the monitor's state; a batch is in
         it wholly or not at all. None keeps it in memory.
     run_length : float, default=100_000
         For `drift_`: rows that are compared between two groups, on average, until a false one.

@@ -285,7 +285,7 @@ def _attacker(privacy: PrivacyGuarantee) -> Section:
     words = (
         f"An attacker wants to find out whether a {whom} was among the training data, and knows "
         "all others. The left column is the share of wrong suspicions of a test. The right column "
-        "is the largest possible share of right suspicions of such a test; without protection it "
+        "is the largest possible share of right suspicions of that test; without protection it "
         "could be 100 %. An attacker who begins with even odds ends with a certainty of at most "
         f"{percent_text(rounded(posterior(privacy)))}. (All this except for a "
         f"failure of probability δ = {significant_up(privacy.delta)}.)"
