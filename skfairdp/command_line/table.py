@@ -134,10 +134,10 @@ def _what_is_learned_from(
         keeps = " ".join(f"--keep {name}" for name in alike)
         leave = "Leave" if request.person_ids else "If every row is another person, leave"
         raise CommandError(
-            "Columns have names of identifiers, which only name people. "
+            "Columns have names of identifiers, which only identify people. "
             f"{'' if request.person_ids or index else persons}"
-            f"{leave} them out: {drops}. If they are none, such as codes of a codebook or the "
-            f"number of phones in a house, say so: {keeps}."
+            f"{leave} them out: {drops}. If they are not identifiers, such as codes of a codebook "
+            f"or the number of phones in a house, say so: {keeps}."
         )
     if request.bounds_are_public:
         declared = public_schema(rows, declared, without)

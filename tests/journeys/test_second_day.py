@@ -100,7 +100,7 @@ def test_a_plan_for_odds_counts_each_group_and_label(told) -> None:
 def test_a_run_that_can_hardly_show_its_tolerance_needs_anyway(told) -> None:
     code, _, said = told("report", "bank.csv", *ASKED, "--tolerance", ".01")
     assert code == 2
-    assert "these rows can hardly show what is asked for" in said
+    assert "these rows can hardly show the requested tolerance" in said
     assert "Nothing was spent." in said
     assert not Path("bank.skfairdp-ledger.db").exists()
 
