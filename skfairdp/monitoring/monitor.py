@@ -16,7 +16,7 @@ from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import json_label
-from skfairdp.fairness.notions import Notion, get_notion
+from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
 from skfairdp.fairness.number_notions import (
     DISTRIBUTION_GAP,
     GRID_CELLS,
@@ -118,6 +118,12 @@ class GapMonitor(Readings):
     ) -> None:
         self._grid = _grid(notion, target_bounds)
         self.target_bounds = None if target_bounds is None else tuple(map(float, target_bounds))
+        if isinstance(notion, Notion):
+            raise ValueError(
+                f"'notion' must be a name, one of {[*NOTIONS, DISTRIBUTION_GAP]}; got your own "
+                f"Notion {notion.name!r}. A monitor's file keeps the name of a notion alone, and "
+                "could go on with other rates of the same name."
+            )
         found = get_notion(notion) if self._grid is None else NUMBER_NOTIONS[DISTRIBUTION_GAP]
         self.notion = found.name
         check_values(
