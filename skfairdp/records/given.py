@@ -78,8 +78,8 @@ class Given:
 _KEY = secrets.token_bytes(32)
 # Places that are compared, evenly from the first row to the last.
 _PLACES = 16
-# Of these places, so many have a twin among rows of which hardly two are equal only where the rows
-# were put there.
+# Smallest number of rows from these places among others that shows that training rows are there, if
+# at least this share of the others differ: other people with equal rows are too few then.
 _AMONG = _PLACES // 2
 _DISTINCT = 0.99
 Known = tuple[int, bytes, NDArray[np.uint64]]
@@ -119,7 +119,7 @@ def remember_those_of(model: Any, other: Any) -> None:
 def trained_on(model: Any, X: Any, transform: Callable[[Any], Any] | None) -> bool:
     """Whether a model was trained on many of these rows in this process, as far as it is known.
 
-    `transform`: makes of rows what the model gets; None where these are they.
+    `transform`: makes of rows what the model gets; None where X is already that.
     """
     if model not in _known:
         return False
