@@ -17,7 +17,12 @@ from skfairdp.command_line.groups import checked_groups, with_groups_as_asked
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import Schema, public_schema, stated
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
-from skfairdp.records.persons import Persons, encode_persons, looks_like_an_identifier
+from skfairdp.records.persons import (
+    Persons,
+    encode_persons,
+    looks_like_an_identifier,
+    may_name_persons,
+)
 
 # Of a target, as `FairPathClassifier` takes them.
 MOST_CLASSES = 10
@@ -120,24 +125,26 @@ def _what_is_learned_from(
         raise CommandError(f"The schema names columns that the table lacks: {', '.join(unknown)}.")
     left = [name for name in rows.columns if name not in {*declared, *without}]
     alike = [
-        quote(str(name))
+        str(name)
         for name in left
         if looks_like_an_identifier(name) and name not in {*request.keep, *request.features}
     ]
     if alike and not request.bounds_are_public:
-        index = all(name.strip("'").startswith("Unnamed") for name in alike)  # that pandas wrote
+        # Not a phone, which several people share, and no row number that a program wrote.
+        whose = next(filter(may_name_persons, alike), None)
         persons = (
             "If a person has several rows, name the column that says whose row it is, so that "
-            f"epsilon protects persons: --person-ids {alike[0]}. "
+            f"epsilon protects persons: --person-ids {quote(whose)}. "
+            if whose is not None and not request.person_ids
+            else ""
         )
-        drops = " ".join(f"--drop {name}" for name in alike)
-        keeps = " ".join(f"--keep {name}" for name in alike)
+        drops = " ".join(f"--drop {quote(name)}" for name in alike)
+        keeps = " ".join(f"--keep {quote(name)}" for name in alike)
         leave = "Leave" if request.person_ids else "If every row is another person, leave"
         raise CommandError(
             "Columns have names of identifiers, which only name people. "
-            f"{'' if request.person_ids or index else persons}"
-            f"{leave} them out: {drops}. If they are none, such as codes of a codebook or the "
-            f"number of phones in a house, say so: {keeps}."
+            f"{persons}{leave} them out: {drops}. If they are none, such as codes of a codebook or "
+            f"the number of phones in a house, say so: {keeps}."
         )
     if request.bounds_are_public:
         declared = public_schema(rows, declared, without)

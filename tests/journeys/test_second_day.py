@@ -33,6 +33,7 @@ def customers(n: int = 3_000, seed: int = 0) -> pd.DataFrame:
             "customer": rng.integers(0, n // 2, n).astype(str),
             "self": limit.round(2),
             "has_phone": rng.integers(0, 2, n),
+            "contract no": np.arange(n),
             "region": rng.choice(["north", "south", "east"], n, p=[0.6, 0.396, 0.004]),
             "sex": sex,
             "default payment": late.astype(int),
@@ -53,7 +54,7 @@ def brief(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "svg", lambda picture: "<svg></svg>")
     monkeypatch.chdir(tmp_path)
     rows = customers()
-    rows.drop(columns=["customer", "has_phone"]).to_csv("bank.csv", index=False)
+    rows.drop(columns=["customer", "has_phone", "contract no"]).to_csv("bank.csv", index=False)
     rows.to_csv("raw.csv", index=False)
 
 
@@ -151,17 +152,18 @@ def test_public_hold_outs_compose_as_two_fits_in_python_do(told) -> None:
 def test_identifiers_lead_to_persons_first_and_names_that_are_none_can_be_kept(told) -> None:
     code, _, said = told("report", "raw.csv", *ASKED)
     assert code == 2
-    assert "--person-ids has_phone" in said
+    assert "--person-ids 'contract no'" in said
+    assert "has_phone" not in said  # a flag
     assert said.index("--person-ids") < said.index("--drop") < said.index("--keep")
     _, _, said = told("plan", "raw.csv", *ASKED, "--person-ids", "customer")
-    assert "Leave them out: --drop has_phone. If they are none" in said
-    more = ("--keep", "has_phone", "--person-ids", "customer")
+    assert "Leave them out: --drop 'contract no'. If they are none" in said
+    more = ("--keep", "contract no", "--person-ids", "customer")
     _, _, said = told("plan", "raw.csv", *ASKED, *more)
     assert "Some person has rows of different groups" in said
     assert "Write one group into all rows of a person" in said
-    _, plan, said = told("plan", "raw.csv", *ASKED, "--keep", "has_phone", "--drop", "customer")
+    _, plan, said = told("plan", "raw.csv", *ASKED, "--keep", "contract no", "--drop", "customer")
     assert said.count("\n") == 1  # Reading raw.csv
-    assert "3 columns are not declared" in plan
+    assert "4 columns are not declared" in plan
 
 
 def test_small_groups_are_named_merged_and_left_out(told) -> None:
