@@ -74,7 +74,8 @@ def table_plan(
 
     def cost(sigma: float) -> Plan:
         """Plan with the cost of `plan`: names cost nothing, so columns of a kind share segments."""
-        shared = {kind: of_column("a column", kind, sigma) for _, kind in columns}
+        kinds = {kind for _, kind in columns}
+        shared = {kind: of_column("a column", kind, sigma) for kind in kinds}
         return planned_for(shared[kind] for _, kind in columns)
 
     if math.isinf(epsilon):

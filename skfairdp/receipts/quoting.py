@@ -102,8 +102,8 @@ def inner_quote(outer: Any, inner: Any, facts: RowFacts) -> Quote:
     """Price the inner fit of an estimator that adds no cost."""
     if not hasattr(type(inner), "_priced"):
         stated = PrivacyGuarantee.void(
-            f"{type(inner).__name__} is not an estimator of skfairdp: nothing bounds what it reveals "
-            "about its training rows."
+            f"{type(inner).__name__} is not an estimator of skfairdp: nothing bounds what it "
+            "reveals about its training rows."
         )
         return Quote(type(outer).__name__, facts, stated, charge=None)
     found = priced(inner, facts)

@@ -127,7 +127,7 @@ def looks_like_an_identifier(name: Hashable) -> bool:
 
 
 def may_name_persons(name: Hashable) -> bool:
-    """Whether an identifier, by its name, may say whose row it is: not a phone, nor a row number."""
+    """Whether an identifier, by its name, may say whose row it is: no phone, no row number."""
     words = _words(name)
     return looks_like_an_identifier(name) and not (_SHARED.search(words) or _PLACE.match(words))
 
