@@ -18,7 +18,7 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.base.expected_checks import expecting
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import groups_of_training
-from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.fairness.notions import DERIVED, get_notion
 from skfairdp.foundation.parameters import COUNT, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
@@ -112,7 +112,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     _multiclass = False
     _nets = ()
     _parameters = {
-        "notion": (Choice(tuple(NOTIONS)),),
+        "notion": (Choice(DERIVED),),
         "max_covariance": (Number(0.0),),
         "alpha": (POSITIVE,),
         "max_iter": (COUNT,),

@@ -31,6 +31,8 @@ def refuse_mixing_modules(module: nn.Module) -> None:
     for name, layer in module.named_modules():
         kind = type(layer).__name__
         where = f"The layer {name!r} ({kind})" if name else f"The module {kind}"
+        # The bases of torch's norms have no public names, and a list of the public classes would
+        # let others through; tests/engine/test_modules.py refuses each kind.
         if isinstance(layer, _BatchNorm):
             raise ValueError(
                 f"{where} normalises by statistics of the whole batch, so the gradient of one "

@@ -30,11 +30,17 @@ class Objective:
 
     def scores(self, output: torch.Tensor, sharpness: float = 1.0) -> torch.Tensor:
         """Return class probabilities (B, n_classes); logits are multiplied by `sharpness`."""
-        raise TypeError(f"{type(self).__name__} is not the loss of a classifier.")
+        raise TypeError(_NO_CLASSES.format(type(self).__name__, "scores"))
 
     def decisions(self, output: torch.Tensor) -> torch.Tensor:
         """Return the code of each record's predicted class, shape (B,), as `predict` does."""
-        raise TypeError(f"{type(self).__name__} is not the loss of a classifier.")
+        raise TypeError(_NO_CLASSES.format(type(self).__name__, "decisions"))
+
+
+_NO_CLASSES = (
+    "{0} is not the loss of a classifier. If its outputs stand for classes, define "
+    "{0}.{1}(output), or hand it on to the objective that {0} was made from."
+)
 
 
 def check_losses(losses: torch.Tensor, expected: tuple[int, ...]) -> None:
@@ -226,6 +232,12 @@ class WeightedObjective(Objective):
             return None
         weights = self._of(targets[0], gradient)
         return gradient.mul_(weights.view(-1, *[1] * (gradient.dim() - 1)))
+
+    def scores(self, output: torch.Tensor, sharpness: float = 1.0) -> torch.Tensor:
+        return self._base.scores(output, sharpness)
+
+    def decisions(self, output: torch.Tensor) -> torch.Tensor:
+        return self._base.decisions(output)
 
     def _of(self, labels: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         return self._weights.to(like)[labels.long()]

@@ -130,6 +130,8 @@ class Processes:
     def _meet(self) -> None:
         """Wait for all processes: the first to leave an exchange must not close it."""
         if self.size > 1:
+            # No public function hands out the store that the group was made with; the processes of
+            # tests/common/test_process_groups.py and tests/engine/test_processes.py meet here.
             store = distributed.distributed_c10d._get_default_store()
             place = f"skfairdp/{self._group.group_name}"  # one meeting for each group
             if store.add(place, 1) == self.size:

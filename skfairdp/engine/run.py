@@ -104,7 +104,17 @@ class Run:
 
         Use this rather than an argmax, which is always 0 for a module with one logit.
         """
-        return self.objective.decisions(output)
+        return self.objective.decisions(output).long()
+
+    @property
+    def cell_sizes(self) -> NDArray[np.float64]:
+        """Public number of records of each cell (n_cells,): declared, bought or read off the rows.
+
+        Divide by these, and never by a number of rows that was counted in training.
+        """
+        segment = self.plan.segments[0]
+        expected = np.asarray(segment.expected_sizes, dtype=np.float64)
+        return expected / np.asarray(segment.rates, dtype=np.float64)
 
     def descend(self, segments: Sequence[Segment] | None = None, **options: Any) -> bool:
         """Run planned steps, by default all, with the net's optimizer and learning rates.

@@ -292,6 +292,10 @@ NOTIONS: dict[str, Notion] = {
     for name, (rates, share, cells) in _KNOWN.items()
 }
 
+# The notions for which those that take names alone were derived: their training, or their proofs.
+# A new one is none of these before that was done in each place that reads this.
+DERIVED = ("demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity")
+
 
 def meaning_of(name: str, n_rates: int) -> str:
     """Explain a notion with a known name, from its number of rates: two outcomes have fewest."""

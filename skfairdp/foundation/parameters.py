@@ -247,6 +247,13 @@ def _write_constructor(cls: Any) -> None:
         fields = {n: f for n, f in fields.items() if n in known or n not in vars(base)} | known
     maker = next(base for base in cls.__mro__[1:] if "__init__" in vars(base))
     by_hand = maker is not object and "_fields" not in vars(maker)
+    for name in body.get("_parameters", {}).keys() & body.keys() - own.keys() - aside.keys():
+        if not by_hand and name not in fields and not isinstance(body[name], property):
+            raise TypeError(
+                f"{cls.__name__} checks {name!r} in _parameters and sets it without an annotation, "
+                f"so that it would be no parameter: write '{name}: <type> = ...', or "
+                f"'{name} = fixed(...)' for an attribute that is none."
+            )
     inherited = fields == vars(maker).get("_fields", fields)  # not those of several bases
     if not own and (by_hand or (inherited and fields.keys().isdisjoint(body))):
         return

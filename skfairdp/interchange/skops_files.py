@@ -125,6 +125,7 @@ def _is_ours(name: str) -> bool:
 
 def _skops() -> Any:
     """skops with functions that write tensors and read-only mappings."""
+    # skops has no public way to add a type: see tests/interchange/test_skops_files.py.
     try:
         from skops import io
         from skops.io._audit import NODE_TYPE_MAPPING, Node, get_tree

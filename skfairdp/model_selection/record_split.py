@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator, KFold
-from sklearn.utils.validation import _num_samples
 
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.foundation.parameters import NONE, PROBABILITY, Number, check_values
@@ -101,9 +100,9 @@ class RecordSplit(BaseCrossValidator):
         ValueError
             A part is empty, or a cell is neither number nor text.
         """
-        n = _num_samples(X)
-        if groups is not None and _num_samples(groups) != n:
-            raise ValueError(f"groups has {_num_samples(groups)} entries; X has {n} rows.")
+        n = _length(X)
+        if groups is not None and _length(groups) != n:
+            raise ValueError(f"groups has {_length(groups)} entries; X has {n} rows.")
         rows = _records(X if groups is None else groups)
         for split in range(self.n_splits):
             if self.test_size is None:
@@ -120,6 +119,16 @@ class RecordSplit(BaseCrossValidator):
     def _draws(self, rows: list[NDArray[np.float64]], split: int) -> NDArray[np.float64]:
         key = int(self.key).to_bytes(8, "little") + split.to_bytes(8, "little")
         return np.concatenate([row_uniforms(row, key) for row in rows])
+
+
+def _length(table: Any) -> int:
+    """Count the rows of a table, a sparse matrix (which has no length), an array or a list."""
+    if not hasattr(table, "shape") and hasattr(table, "__array__"):
+        table = np.asarray(table)
+    shape = getattr(table, "shape", None)
+    if shape == () or not (shape or hasattr(table, "__len__")):
+        raise TypeError(f"Rows must come in an array or a list; got a {type(table).__name__}.")
+    return int(shape[0]) if shape else len(table)
 
 
 def _records(table: Any) -> list[NDArray[np.float64]]:

@@ -14,7 +14,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.fairness.notions import DERIVED, get_notion
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.foundation.parameters import PROBABILITY, Choice, Number, check_values
@@ -130,7 +130,7 @@ def specify(
         delta=(delta, PROBABILITY),
         confidence_level=(confidence_level, PROBABILITY),
         holdout_fraction=(holdout_fraction, PROBABILITY),
-        notion=(notion, Choice(tuple(NOTIONS))),
+        notion=(notion, Choice(DERIVED)),
         objective=(objective, Choice(("accuracy", "auc"))),
     )
     if sensitive_features is None:

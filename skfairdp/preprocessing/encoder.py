@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skfairdp.base.expected_checks import MISSING_IS_UNKNOWN, expecting
 from skfairdp.foundation.parameters import MAPPING, Choice
@@ -139,8 +139,7 @@ class PublicEncoder(columns.DeclaredTransformer):
         names : ndarray of shape (n_features_out,) of str
             ``column`` where passed through, ``column_category`` where encoded.
         """
-        check_is_fitted(self, "n_features_in_")
-        names = _check_feature_names_in(self, input_features)
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         named = hasattr(self, "feature_names_in_")
         found = [
             name if output is None else f"{name}_{output}"

@@ -46,6 +46,12 @@ class Meter:
 
         `release`: one of the plan's; which of two equal ones does not matter.
         """
+        if not isinstance(release, Segment | CountRelease | LaplaceSum):
+            raise PlanError(
+                f"A release is drawn by its part of the plan; got {type(release).__name__}. Pass a "
+                "Segment of run.plan.segments, a CountRelease of run.plan.counts or a LaplaceSum "
+                "of run.plan.sums."
+            )
         left = self._left.get(release)
         if left is None:
             raise PlanError(

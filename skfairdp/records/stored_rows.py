@@ -113,6 +113,7 @@ class MemmapRows(StoredRows):
 
     def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]:
         taken = np.asarray(self._rows[places], dtype=dtype)
+        # numpy keeps the map here alone; without it memory grows, and rows are the same.
         mapped = getattr(self._rows, "_mmap", None)
         if mapped is not None and self._rows.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
             # Pages that were read count as memory of this process until it gives them back.

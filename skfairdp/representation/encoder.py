@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 
 from skfairdp.base.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.fairness.groups import groups_of_training
-from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.notions import DERIVED
 from skfairdp.foundation.figures import significant_up
 from skfairdp.foundation.parameters import (
     BOOLEAN,
@@ -256,7 +256,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         "column_types": (Choice((None, "gaussian", "bernoulli")), MAPPING),
         "output": (Choice(("embedding", "codes")),),
         "n_codes": (Number(2, 16, integer=True),),
-        "notion": (Choice(tuple(NOTIONS)),),
+        "notion": (Choice(DERIVED),),
         "tolerance": (PROBABILITY,),
         "majority_share": (Number(0.0, 1.0, high_open=True),),
         "encoder_sees_group": (BOOLEAN,),

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
-from sklearn.utils import _safe_indexing
 
 import skfairdp
 from skfairdp import (
@@ -33,6 +32,11 @@ from skfairdp.records.rows import check_rows
 Half = list[Any]
 
 
+def half_of(table: Any, start: int) -> Any:
+    """Every other row of an array, a table or a list."""
+    return (table.iloc if hasattr(table, "iloc") else table)[start::2]
+
+
 @contextmanager
 def halves(estimator: Any, X: Any, y: Any, groups: Any) -> Iterator[tuple[Half, Half]]:
     """Validate, then cut into rows, labels and groups of the private and of the public half.
@@ -47,10 +51,7 @@ def halves(estimator: Any, X: Any, y: Any, groups: Any) -> Iterator[tuple[Half, 
         groups = np.arange(len(labels)) // 2 % 2
     try:
         estimator.classes = classes
-        yield tuple(
-            [_safe_indexing(part, np.arange(start, len(labels), 2)) for part in (X, labels, groups)]
-            for start in (0, 1)
-        )
+        yield tuple([half_of(part, start) for part in (X, labels, groups)] for start in (0, 1))
     finally:
         estimator.classes = declared
     estimator._bind()  # what was declared meanwhile is not a change

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from skfairdp import certify
@@ -32,6 +34,22 @@ def test_repeatable_noise_voids_the_certificate(name: str) -> None:
     assert certificate.privacy.epsilon == float("inf")
     assert "reproducible_noise" in " ".join(certificate.privacy.assumptions)
     assert not certificate.satisfies(epsilon=1e9)
+
+
+@every_estimator
+def test_the_clipping_norm_takes_part_in_training(name: str) -> None:
+    """A plan that states another norm than `max_grad_norm` leaves the parameter without effect."""
+    seeded: dict[str, Any] = {"random_state": 0, "reproducible_noise": True}
+    X, y, groups = people()
+    model = once(name, **seeded)
+    again = build(name, **seeded).fit(X, y, sensitive_features=groups)
+    other = build(name, max_grad_norm=0.01, **seeded).fit(X, y, sensitive_features=groups)
+    assert weights(again) == weights(model)
+    assert weights(other) != weights(model)
+
+
+def weights(model: Any) -> list[list[float]]:
+    return [weight.flatten().tolist() for weight in model.module_.parameters()]
 
 
 @every_estimator

@@ -15,7 +15,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import check_estimator
-from sklearn.utils.validation import _num_samples
 
 from skfairdp import DPSGDClassifier, certify
 from skfairdp.comparators import (
@@ -297,7 +296,8 @@ def with_groups(kind: type) -> type:
     """A subclass that has groups where none are given, for checks that know of no groups."""
 
     def given(X, groups, values):
-        return np.resize(values, _num_samples(X)) if groups is None else groups
+        n = X.shape[0] if hasattr(X, "shape") else len(np.asarray(X))
+        return np.resize(values, n) if groups is None else groups
 
     def fit(self, X, y=None, *, sensitive_features=None):
         return kind.fit(self, X, y, sensitive_features=given(X, sensitive_features, [0, 1]))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 
+import skfairdp.datasets
 from skfairdp.datasets import (
     fetch_abalone,
     fetch_adult,
@@ -38,6 +39,11 @@ TABLES = [
     (fetch_hsls, {"observed_only": False, "drop_leaks": False}, 17_332, 27, 8_666, 39),
     (fetch_law_school, {}, 20_798, 10, 18_505, 10),
 ]
+
+
+def test_every_loader_of_a_table_is_under_these_checks():
+    loaders = {name for name in skfairdp.datasets.__all__ if name.startswith("fetch_")}
+    assert {fetch.__name__ for fetch, *_ in TABLES} == loaders - {"fetch_utkface"}  # images
 
 
 @pytest.fixture(scope="module", params=TABLES, ids=lambda case: f"{case[0].__name__}-{case[1]}")

@@ -7,6 +7,7 @@ from urllib.error import URLError
 import pandas as pd
 import pytest
 
+import skfairdp.datasets
 import skfairdp.datasets.source as source
 from skfairdp.datasets import (
     fetch_abalone,
@@ -15,6 +16,7 @@ from skfairdp.datasets import (
     fetch_compas,
     fetch_default_credit,
     fetch_diabetes130,
+    fetch_hsls,
     fetch_law_school,
     fetch_utkface,
 )
@@ -26,10 +28,16 @@ ALL = [
     (fetch_compas, "compas.csv.gz"),
     (fetch_default_credit, "default_ccc.csv.gz"),
     (fetch_diabetes130, "diabetes130.csv.gz"),
+    (fetch_hsls, "hsls_dropout.csv.gz"),
     (fetch_law_school, "law_school_clean.csv.gz"),
     (fetch_utkface, "utkface48.npz"),
 ]
-NOT_ON_OPENML = (fetch_compas, fetch_law_school, fetch_utkface)
+NOT_ON_OPENML = (fetch_compas, fetch_hsls, fetch_law_school, fetch_utkface)
+
+
+def test_every_loader_is_under_these_checks():
+    loaders = {name for name in skfairdp.datasets.__all__ if name.startswith("fetch_")}
+    assert {fetch.__name__ for fetch, _ in ALL} == loaders
 
 
 @pytest.fixture(autouse=True)

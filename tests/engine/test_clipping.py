@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.linear_stacks import leaves_of
 from skfairdp.engine.clipping.norms import rounding_margin
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
@@ -664,3 +665,13 @@ def test_a_record_that_is_no_number_changes_nobody_elses_output(make, shape):
     torch.testing.assert_close(
         torch.cat(outputs).reshape(-1)[keep], module(X[keep]).detach().reshape(-1)
     )
+
+
+@pytest.mark.parametrize(
+    "kind", ["forward_hook", "forward_pre_hook", "full_backward_hook", "full_backward_pre_hook"]
+)
+def test_a_module_with_a_hook_is_not_taken_apart(kind):
+    module = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    assert [name for name, _ in leaves_of(module)] == ["0", "1"]
+    getattr(module, f"register_{kind}")(lambda *given: None)
+    assert leaves_of(module) is None

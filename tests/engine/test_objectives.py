@@ -9,11 +9,20 @@ from torch import nn
 
 from skfairdp.engine.inference import probabilities
 from skfairdp.engine.nets import link_of
-from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.objectives import Objective, objective_for
 
 LOGITS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 CLASSES = torch.tensor([0, 1, 2, 0, 1, 2, 0])
 BINARY = (CLASSES > 0).double()
+
+
+@pytest.mark.parametrize("question", ["scores", "decisions"])
+def test_an_objective_that_knows_no_classes_says_what_to_define(question):
+    class Wrapped(Objective):
+        pass
+
+    with pytest.raises(TypeError, match=rf"Wrapped.{question}\(output\), or hand it on"):
+        getattr(Wrapped(), question)(LOGITS)
 
 
 @pytest.mark.parametrize("output_shape", [(7,), (7, 1)])

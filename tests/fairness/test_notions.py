@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +12,11 @@ from fairlearn.metrics import (
 )
 from sklearn.base import clone
 
+import skfairdp
+from skfairdp.certificate.render import sections
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate
 from skfairdp.fairness.notions import (
+    DERIVED,
     NOTIONS,
     Notion,
     get_notion,
@@ -212,6 +216,30 @@ def test_a_known_name_means_what_it_means():
         get_notions([notion(), notion()])
     with pytest.raises(ValueError, match="not known"):
         get_notions([3])
+
+
+def test_estimators_that_take_names_alone_do_not_take_a_new_one_by_themselves():
+    assert DERIVED == (
+        "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity"
+    )  # fmt: skip
+    package = Path(skfairdp.__file__).parent
+    found = {
+        file.relative_to(package).as_posix()
+        for file in package.rglob("*.py")
+        if "Choice(tuple(NOTIONS))" in file.read_text(encoding="utf-8")
+    }
+    assert found == {"model_selection/search.py"}  # which takes any notion
+
+
+@pytest.mark.parametrize("name", sorted(NOTIONS))
+def test_a_known_notion_is_explained_wherever_there_are_lists_of_them(name: str) -> None:
+    docs = Path(skfairdp.__file__).parents[1] / "docs"
+    listed = (docs / "guides/own_notion.md").read_text(encoding="utf-8").split("Any other one")[0]
+    assert f"`{name}`" in listed
+    table = (docs / "guides/fairness_for_privacy_people.md").read_text(encoding="utf-8")
+    assert f"| {name.replace('_', ' ')} |" in table
+    assert name in get_notion.__doc__
+    assert name in sections._COMPARED
 
 
 def test_which_notions_compare_predictions_follows_from_their_cells():

@@ -189,6 +189,20 @@ def test_a_plain_attribute_that_would_take_a_parameter_away_is_refused():
                 return 0.2
 
 
+def test_a_new_parameter_without_an_annotation_is_refused_where_its_check_is_declared():
+    with pytest.raises(TypeError, match=r"'speed' in _parameters.*'speed: <type> = ...'"):
+
+        class Forgotten(Steps):
+            speed = 0.2
+            _parameters = {"speed": (POSITIVE,)}
+
+    class Constant(Steps):
+        speed = fixed(0.2)
+        _parameters = {"speed": (POSITIVE,), "of_a_subclass": (POSITIVE,)}
+
+    assert "speed" not in Constant(None).get_params()
+
+
 def test_a_default_that_all_instances_would_share_is_refused():
     with pytest.raises(TypeError, match="'steps' a list as its default"):
 

@@ -66,6 +66,13 @@ def test_wrong_weights_are_refused_before_a_charge(tmp_path, model, weights, mat
     assert ledger.entries() == ()
 
 
+def test_weights_do_not_change_which_class_an_output_stands_for() -> None:
+    plain, output = BinaryObjective(), torch.tensor([[0.3], [-1.0], [2.0]])
+    weighted = WeightedObjective(plain, [0.25, 1.0])
+    assert torch.equal(weighted.decisions(output), plain.decisions(output))
+    assert torch.equal(weighted.scores(output, 2.0), plain.scores(output, 2.0))
+
+
 def test_weighted_losses_have_weighted_gradients() -> None:
     objective = WeightedObjective(BinaryObjective(), [0.25, 1.0])
     output = torch.tensor([[0.3], [-1.0], [2.0]], requires_grad=True)

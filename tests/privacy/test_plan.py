@@ -134,6 +134,12 @@ def test_what_is_not_planned_cannot_be_drawn(foreign):
         Meter(PLAN).draw(foreign)
 
 
+@pytest.mark.parametrize("drawn", ["table", 0, [TABLE], TABLE.epsilon])
+def test_what_is_no_part_of_a_plan_is_refused_with_what_to_pass(drawn):
+    with pytest.raises(PlanError, match=rf"got {type(drawn).__name__}\. Pass a .*run.plan.counts"):
+        Meter(PLAN).draw(drawn)
+
+
 def test_a_step_that_releases_nothing_is_not_drawn():
     with pytest.raises(PlanError, match="they are made"):
         Meter(PLAN).draw(WARM_UP)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skfairdp.fairness.groups import Groups
-from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.notions import DERIVED
 from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.every_tolerance import OPEN
@@ -155,7 +155,7 @@ class FairPathClassifier(PathClassifier):
     learning_rate_schedule: Any = None
 
     _parameters = {
-        "notion": (Choice(tuple(NOTIONS)),),
+        "notion": (Choice(DERIVED),),
         "tolerance": (OPEN,),
         "protects": (Choice(("record", "sensitive_features")),),
         "path_share": (OPEN, Choice(("auto",))),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from skfairdp.fairness.bounds.head_claim import THEOREM2_NOTIONS, theorem2_guarantee
 from skfairdp.fairness.bounds.head_noise import GroupUpdate, Prediction
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.notions import DERIVED
 from skfairdp.foundation.parameters import (
     COUNT,
     MAPPING,
@@ -141,7 +141,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         "final_batch_size": (COUNT, NONE),
         "n_heads": (Number(1, 10_000, integer=True),),
         "stop_tolerance": (Number(0.0, 1.0), NONE),
-        "stop_notion": (Choice(tuple(NOTIONS)),),
+        "stop_notion": (Choice(DERIVED),),
         "check_every": (COUNT,),
         "check_epsilon": (POSITIVE,),
     }

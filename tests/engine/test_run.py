@@ -1,0 +1,43 @@
+"""What a run tells a mechanism about its plan and its outputs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from skfairdp.engine.objectives import BinaryObjective
+from skfairdp.engine.run import Run
+from skfairdp.privacy.sizes import Sizes
+
+GROUPS = Sizes(("a", "b"), (300, 77), "add-remove")
+
+
+def run_of(plan: Any) -> Run:
+    unused: Any = None
+    return Run(plan, unused, BinaryObjective(), *[unused] * 4, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("segment", "sizes"),
+    [
+        (GROUPS.batches(3, 50, ("gradient", 1.0, 1.0)), (300, 77)),
+        (GROUPS.whole(("histogram", 1.0, 1.0)), (300, 77)),
+        (Sizes.of_all(377, None).batches(3, 50, ("gradient", 1.0, 1.0)), (377,)),
+    ],
+    ids=["batches", "whole", "one cell"],
+)
+def test_sizes_of_cells_are_those_that_the_plan_was_made_for(segment: Any, sizes: Any) -> None:
+    found = run_of(SimpleNamespace(segments=(segment,))).cell_sizes
+    np.testing.assert_allclose(found, sizes, rtol=1e-12)
+
+
+def test_decisions_are_codes_of_classes_whatever_the_number_of_logits() -> None:
+    output = torch.tensor([[-1.0], [2.0], [0.0]])
+    decided = run_of(None).decisions(output)
+    assert decided.dtype == torch.long
+    assert decided.tolist() == [0, 1, 0]
+    assert run_of(None).scores(output).argmax(dim=1).tolist() == [0, 1, 0]

@@ -1,0 +1,136 @@
+"""Private names of other libraries are listed, each with a comment and with a test of its own.
+
+Such a name may be gone in the next version. The CI runs the tests with the lowest and the newest
+versions, so that what is listed here fails there first.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "skfairdp"
+FILES = sorted(PACKAGE.rglob("*.py"))
+# File: the test that fails where a version changes a name, then the names.
+LISTED: dict[str, tuple[str, set[str]]] = {
+    "base/fitted_state.py": ("tests/common/test_every_estimator.py", {"_sklearn_version"}),
+    "comparators/base.py": ("tests/comparators/test_estimators.py", {"_sklearn_version"}),
+    "engine/clipping/linear_stacks.py": (
+        "tests/engine/test_clipping.py",
+        {
+            "_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks",
+            "_modules",
+        },
+    ),
+    "engine/exact_products.py": (
+        "tests/attacks/test_rows_apart.py",
+        {
+            "_C", "_DisableTorchDispatch", "_dispatch_has_kernel_for_dispatch_key",
+            "_get_current_dispatch_mode_stack", "_op_dk", "_overloadname", "_python_dispatch",
+            "_schema",
+        },
+    ),
+    "engine/inspection.py": ("tests/engine/test_modules.py", {"_BatchNorm", "_InstanceNorm"}),
+    "engine/processes.py": ("tests/engine/test_processes.py", {"_get_default_store"}),
+    "engine/randomness.py": ("tests/attacks/test_generators.py", {"_overloadname", "_schema"}),
+    "interchange/skops_files.py": (
+        "tests/interchange/test_skops_files.py",
+        {"_audit", "_get_state", "_get_trusted", "_protocol", "_utils"},
+    ),
+    "receipts/digests/code.py": ("tests/attacks/test_digest.py", {"_abc_impl"}),
+    "receipts/digests/state.py": (
+        "tests/attacks/test_digest.py",
+        {
+            "_forward_hooks", "_forward_pre_hooks", "_is_full_backward_hook", "_load_state_dict",
+            "_optimizers", "_shape", "_state_dict",
+        },
+    ),
+    "receipts/harmless_steps.py": (
+        "tests/receipts/test_harmless_steps.py",
+        {"_fill_dtype", "_fit_dtype", "_sklearn_output_config", "_stop_words_id"},
+    ),
+    "records/stored_rows.py": ("tests/engine/test_stored_rows.py", {"_mmap"}),
+}  # fmt: skip
+# Documented in spite of the underscore, of named tuples and of CPython; ends of names of columns.
+PUBLIC = {"_make", "_getframe", "_among_all", "_id"}
+
+
+def is_private(name: str) -> bool:
+    return name.isidentifier() and name.startswith("_") and name[1:2] not in ("", "_")
+
+
+def defined(trees: list[ast.AST]) -> set[str]:
+    """Private names that the package itself gives to something."""
+    found: set[str] = set()
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.arg):
+                found.add(node.arg)
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return found
+
+
+def of_others(tree: ast.AST, ours: set[str]) -> Iterator[str]:
+    """Private names of other libraries that a file imports, reads or writes as a text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            modules = (node.module or "").split(".")
+            if modules[0] not in ("skfairdp", "__future__"):
+                names = [*modules, *(alias.name for alias in node.names)]
+                yield from (name for name in names if is_private(name))
+        elif isinstance(node, ast.Attribute) and node.attr not in ours and is_private(node.attr):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from (name for name in [node.value] if is_private(name) and name not in ours)
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, set[str]]:
+    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+    ours = defined([*trees.values()])
+    names = {file: {*of_others(tree, ours)} - PUBLIC for file, tree in trees.items()}
+    return {file.relative_to(PACKAGE).as_posix(): some for file, some in names.items() if some}
+
+
+def test_private_names_of_other_libraries_are_listed(found: dict[str, set[str]]) -> None:
+    # Use a public name. Where none serves, say why in a comment, and list the name with its test.
+    assert found == {file: names for file, (_, names) in LISTED.items()}
+
+
+def test_the_tests_that_the_list_names_exist() -> None:
+    assert [test for test, _ in LISTED.values() if not (ROOT / test).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("from sklearn.utils import _safe_indexing", "_safe_indexing"),
+        ("from torch.utils._pytree import tree_map", "_pytree"),
+        ("import torch\n\ntorch._C.DispatchKey", "_C"),
+        ("getattr(estimator, '_validate_data')", "_validate_data"),
+    ],
+)
+def test_a_private_name_is_found(text: str, name: str) -> None:
+    assert name in of_others(ast.parse(text), {"_ours"})
+    assert not list(of_others(ast.parse("self._ours, getattr(self, '_ours')"), {"_ours"}))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
+def test_no_function_hands_on_all_its_names(file: Path) -> None:
+    """``locals()`` as an argument and ``globals().update`` hide which names are meant."""
+    calls = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if is_call(node)]
+    assert not calls
+
+
+def is_call(node: ast.AST) -> bool:
+    called = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(called, ast.Name) or not isinstance(node, ast.Call):
+        return False
+    return called.id in ("locals", "globals") or (called.id == "vars" and not node.args)
