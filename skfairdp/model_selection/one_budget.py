@@ -170,7 +170,7 @@ def _check_last(final: Any, charging: list[Any]) -> None:
     """Refuse a last step that shares no budget with a table; the message says what does."""
     if getattr(final, "protects", "record") != "record":
         raise ValueError(_NO_TOTAL)
-    if isinstance(getattr(final, "estimator", None), PrivatePredictor):
+    if hasattr(final, "param_distributions"):
         raise ValueError(
             f"'pipeline' ends in a {type(final).__name__}, whose plan follows from chance, so "
             "nothing is left over for a table beforehand. Give both their own epsilon and call "

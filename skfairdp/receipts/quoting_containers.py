@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
@@ -42,15 +43,18 @@ def _of_pipeline(model: Pipeline, facts: RowFacts) -> Quote:
         if hasattr(type(step), "_priced"):
             # What columns an earlier step puts out is not known.
             own = facts if place == 0 else dataclasses.replace(facts, n_features=None, columns=())
-            part = priced(step, own)
+            private = [(name, step, own)]
+        else:
+            private = list(_private_parts(name, step, facts))
+            reasons += _learned(name, step, [part for _, part, _ in private])
+        for where, private_step, own in private:
+            part = priced(private_step, own)
             parts.append(part)
             if part.charge is not None:
                 charged.append(part.charge)
-            ledger = getattr(step, "ledger", None) if ledger is None else ledger
+            ledger = getattr(private_step, "ledger", None) if ledger is None else ledger
             if part.privacy is None:
-                reasons.append(f"Step {name!r} trains without noise.")
-        else:
-            reasons += _learned(name, step)
+                reasons.append(f"Step {where!r} trains without noise.")
     stated = _composed([part.privacy for part in parts if part.privacy is not None], reasons)
     whole = Quote(type(model).__name__, facts, stated, charge=None, steps=tuple(parts))
     return whole.with_ledger(ledger, charged)
@@ -121,12 +125,24 @@ def _of_containers(model: Pipeline) -> Iterator[tuple[str, str]]:
             yield from _of_containers(step)
 
 
-def _learned(name: str, step: Any) -> Iterator[str]:
+def _private_parts(name: str, step: Any, facts: RowFacts) -> Iterator[tuple[str, Any, RowFacts]]:
+    """Private parts of a ColumnTransformer, whose columns are listed by name or place."""
+    if type(step) is not ColumnTransformer:
+        return
+    for key, part, listed in step.transformers:
+        if hasattr(type(part), "_priced") and isinstance(listed, list):
+            own = dataclasses.replace(facts, n_features=len(listed), columns=tuple(listed))
+            yield f"{name}__{key}", part, own
+
+
+def _learned(name: str, step: Any, known: Sequence[Any]) -> Iterator[str]:
     """Say which parts of a step of another library take more from the rows than their form.
 
-    By the rules of certificates, on a step that is not fitted.
+    By the rules of certificates, on a step that is not fitted. `known`: parts with a price.
     """
     for where, leaf in leaves_of(name, step):
+        if any(leaf is part for part in known):
+            continue
         if charges_privacy(leaf) or learns_from_rows(leaf):
             yield (
                 f"Step {where!r} ({kind_of(leaf)}) learns from the rows without noise, unless it "
