@@ -75,7 +75,7 @@ linear = default_net().set_params(module__hidden_sizes=())
 settings = {"delta": 1e-5, "batch_size": 200, "max_epochs": 10, "progress": False}
 
 # %%
-# A search that pays for itself
+# A search that includes its own privacy cost
 # -----------------------------
 # Each applicant is assigned to training or scoring by their own draw. A random number of
 # candidates is trained with noise and scored by noisy counts, and nothing but the best is kept: no

@@ -1,4 +1,4 @@
-"""``python -m skfairdp``, for where the script ``skfairdp`` is not on the path."""
+"""Entry point of ``python -m skfairdp``, without the script ``skfairdp`` on the path."""
 
 from __future__ import annotations
 

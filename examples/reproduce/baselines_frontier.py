@@ -73,7 +73,7 @@ def points(rows: Sequence[dict], settings: Sequence[dict], notion: str = "parity
 def difference(ours: Points, gap: np.ndarray, accuracy: np.ndarray) -> Difference | None:
     """Compare our settings with another learner's fits at its mean gap.
 
-    Ours at a gap is the best setting with no larger a mean gap, or the straight line
+    Ours at a gap is the best setting with no larger mean gap, or the straight line
     between the two settings whose mean gaps enclose it, whichever is higher. For the
     standard deviation the line is followed: a seed whose gap is larger by d than its mean
     is charged d times the line's slope.

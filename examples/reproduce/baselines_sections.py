@@ -63,8 +63,8 @@ def frontier(rows: list[dict]) -> str:
         f"## The private frontier and the non-private one\n\n{' '.join(summary)}\n\n"
         f"RateConstrained is asked for {', '.join(f'{t:g}' for t in FRONTIER)}; nothing but the "
         "tolerance changes. Its accuracy at the reduction's test gap is that of the best setting "
-        "with no larger a mean gap, or what the straight line between the two neighbouring "
-        "settings has there. The standard deviation is that of the difference seed by seed (same "
+        "with no larger mean gap, or the value of the straight line between the two neighbouring "
+        "settings. The standard deviation is that of the difference seed by seed (same "
         "split), a seed's deviation in gap charged at the slope of the line.\n\n"
         + table(heading, lines)
     )
@@ -181,8 +181,8 @@ def thresholds(rows: list[dict]) -> str:
     heading = ["data", "asked", "test gap", "accuracy", "above the constant",
                "DP-SGD, best threshold", "above it"]  # fmt: skip
     return (
-        f"## Against a threshold (ε = 1)\n\n{summary}\n\nA plain way to a small gap is to move one "
-        "threshold for all on DP-SGD's scores, until nearly all get the same answer. The last "
+        f"## Against a threshold (ε = 1)\n\n{summary}\n\nA simple way to a small gap is to move "
+        "DP-SGD's one threshold until nearly all people get the same answer. The last "
         "columns hold the accuracy of the best threshold whose parity gap is no larger than "
         "RateConstrained's; it is chosen on the test rows, which favours it.\n\n"
         + table(heading, lines)

@@ -11,45 +11,46 @@ CAPTIONS = {
 FINDINGS = """\
 At ε = 1 on Adult, `RateConstrainedClassifier` asked for a parity gap of .02 has .020 at an
 accuracy of .834. DP-SGD has .169 at .854, and fairlearn's `ExponentiatedGradient`, without
-privacy, .032 at .836. If you need a small gap, take rate constraints; if your data
-have hardly a gap, DP-SGD is enough.
+privacy, .032 at .836. If you need a small gap, use rate constraints. If your data
+have hardly any gap, DP-SGD is enough.
 
-* **Mechanisms that do not aim at the gap do not close it.** DPSGD, DPSGD-F, DP-IS-SGD and FairDP
-  have Adult's parity gap of the clean model, to within two hundredths, at every ε. DPSGD-F aims
-  at equal accuracy, DP-IS-SGD at the average over groups. That less ε means a smaller gap, as the
-  FairDP paper finds, is not seen here where a model still answers well.
+* **Mechanisms that do not aim at the gap do not close it.** On Adult, DPSGD, DPSGD-F, DP-IS-SGD and
+  FairDP have the parity gap of the clean model, to within two hundredths, at every ε. DPSGD-F aims
+  at equal accuracy, DP-IS-SGD at the average over groups. The FairDP paper finds smaller gaps at
+  smaller ε. Models here that are still accurate do not show this.
 * **Rate constraints keep a tolerance where there are enough rows.** On Adult the largest test gap
   of ten runs is .053, .024 and .017 for the tolerances .05, .02 and .01. On Compas and Bank
   (4,320 and 7,813 training rows, the smaller groups 19 % and 8 %) the noise on the table of
-  decisions is as large as the tolerance, and gaps scatter. On Compas the model gives up half of
-  what it gains over the constant answer, and in two to four runs of ten its gap still exceeds the
+  decisions is as large as the tolerance, and gaps scatter. On Compas the model loses half of
+  its gain over the constant answer, and in two to four runs of ten its gap still exceeds the
   tolerance by more than .01 and the sampling error.
 * **Privacy costs little on top of fairness.** At the gap of the non-private reduction, rate
   constraints at ε = 1 are .0022 below to .0006 above its accuracy, at ε = .5 .0038 below to .0008
   above: on Adult never below, on Default-CCC never above.
-* **Where there is hardly a gap, asking for one costs accuracy.** Half of a contribution's norm
-  pays for the table of decisions. On Default-CCC, where a model that ignores groups is within .02
-  already, that is about .002 of accuracy against DP-SGD. Its clean gap is .019, with a sampling
-  error of .007 on the test rows: differences of a few thousandths between rows are noise there.
+* **Where there is hardly a gap, asking for one costs accuracy.** Half of each record's norm goes to
+  the table of decisions. On Default-CCC, where a model that ignores groups is within .02 already,
+  that is about .002 of accuracy against DP-SGD. Its clean gap is .019, with a sampling error of
+  .007 on the test rows: differences of a few thousandths between lines of the table are noise.
 * **Sometimes one threshold does as well.** On Compas, on Law School, and for a tolerance of .02
   on Default-CCC and Mortgage approvals, DP-SGD with its threshold moved is as accurate at the
   same gap, within the spread over seeds.
-* **DP-FERMI** is the only other private learner that trains against the gap. Its weight is no
-  tolerance: what gap comes out is seen afterwards, so a search has to be paid for.
+* **DP-FERMI** is the only other private learner that trains against the gap. Its weight is not a
+  tolerance: the gap is known only after the fit, so finding a weight takes a search, which costs
+  privacy.
 * **The functional mechanism (FM) is a strong baseline**: closed form, a tenth of a second, one
-  noise draw. On Adult its parity gap is smaller than DP-SGD's, at some loss of accuracy. That
-  takes tight sensitivity and Gaussian noise: as published it never gets above the constant
+  noise draw. On Adult its parity gap is smaller than DP-SGD's, at some loss of accuracy. This needs
+  tight sensitivity and Gaussian noise: as published it is never more accurate than the constant
   answer.
-* **Smoothing keeps the gap of what it smooths.** σ̄ = 0.1 is the largest of .03, .1, .3, 1, 3
+* **Smoothing keeps the gap of the smoothed model.** σ̄ = 0.1 is the largest of .03, .1, .3, 1, 3
   that cost at most .01 in accuracy on a fifth of the training rows; above it decisions become
-  random. Its own certificates (from the weights' length, or the distance of group models) are 1
-  at this σ̄, which says nothing; "bound" is the direct one. AUC is that of the smoothed
-  probability.
+  random. Its own certificates (from the weights' length, or the distance of group models) are 1 at
+  this σ̄, which is no useful bound; the column "bound" holds the direct one. AUC is that of the
+  smoothed probability.
 * **FairSmooth** is not private here, as in the paper. On Adult the average of the two groups' own
   models gives fewer positive predictions and so a smaller gap than the clean model, at the
   accuracy that DP-FERMI has with privacy and a smaller gap.
 
-What the columns mean, and on which data: [how it was measured](#how-it-was-measured). "000" is
+Columns and data: [how it was measured](#how-it-was-measured). "000" is
 the later version of the FairDP paper.
 """
 MEASURED = """\

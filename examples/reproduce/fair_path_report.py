@@ -211,8 +211,8 @@ def main() -> None:
 
 EQUAL = (
     "Accuracy where a path passes a gap, on test rows, by straight lines between its points: mean "
-    "± standard error over fits. Tolerances are no measure of this: they stop short of their gap "
-    "by what noise may hide, and the reduction's by nothing."
+    "± standard error over fits. Compare at equal gaps, not at equal tolerances: a path stops "
+    "short of its tolerance by a margin for noise, and the reduction does not."
 )
 KEPT = (
     'Fits at ε = 1. "Keep it": from released tables, about training rows. On test rows the gap '

@@ -90,14 +90,14 @@ def explanation(rows: list[dict], pictures: dict[str, str]) -> str:
     )  # fmt: skip
     return f"""## Why the gap shrinks, where it does
 
-M bounds the head's weights and so the size of the scores; multiplying a head by a constant changes
-no decision at threshold 0, so a small M cannot equalise groups by itself. What it does: a score of
-bounded size is best spent on the bias, rows fall to the more frequent label, and when nearly
-all get the same answer the gap is small. The table shows the share of positive predictions
-leaving the clean model's, for 0 or 1, together with the gap and the accuracy. A plainer way to the
-same end is to move the *clean* model's threshold; the last column is the best accuracy which that
-reaches at a parity gap no larger than the row's. On the synthetic set, where the labels are
-balanced, the bias has nothing to do, and M changes next to nothing.
+M bounds the head's weights and so the size of the scores. Multiplying a head by a constant changes
+no decision at threshold 0, so a small M cannot equalise groups by itself. Instead training puts
+most of a bounded score into the bias, and more rows get the more frequent label. When nearly all
+people get the same answer the gap is small. The table shows how the share of positive predictions
+moves away from the clean model's, towards 0 or 1, together with the gap and the accuracy. A simpler
+way to the same end is to move the *clean* model's threshold. The last column is the best accuracy
+of a moved threshold whose parity gap is no larger than that of the row. On the synthetic set the
+labels are balanced, the bias plays no part, and M changes hardly anything.
 
 {table(heading, lines)}{picture}"""
 

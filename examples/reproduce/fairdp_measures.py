@@ -164,7 +164,7 @@ def threshold_frontier(fits: Sequence[dict]) -> Callable[[float], float]:
     Returns
     -------
     callable
-        From a gap to the best accuracy at no larger a gap, mean over fits. Between two
+        From a gap to the best accuracy at no larger gap, mean over fits. Between two
         neighbouring thresholds counts are interpolated; giving all the frequent
         label is always possible.
     """

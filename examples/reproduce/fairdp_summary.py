@@ -10,11 +10,11 @@ from fairdp_published import TABLE_3
 
 LEAD = """\
 FairDP with sound accounting does not make groups more equal: on Adult its parity gap is that of
-the same network without privacy. What a smaller M does is to give more people the frequent label.
-For a small gap at the same ε, see [rate constraints](baselines.md).
+the same network without privacy. A smaller M only gives more people the frequent label.
+For a small gap at the same ε, use [rate constraints](baselines.md).
 """
 END = """\
-What the columns mean, and on which data: [how it was measured](#how-it-was-measured). "000" is
+Columns and data: [how it was measured](#how-it-was-measured). "000" is
 the paper's later version, "001" its first.
 """
 

@@ -20,7 +20,7 @@ def in_figures(results: Results) -> str:
             f"* **{TITLES[dataset]}**: at equal ε and γ, both behind a gate, FairPATE dominates "
             f"another method in {totals[0]} of {totals.sum()} comparisons, is dominated in "
             f"{totals[2]}, and neither holds in {totals[1]}. (The claim that it "
-            '"Pareto-dominates similar designs in most contexts" is thus not reproduced.)'
+            '"Pareto-dominates similar designs in most contexts" is not reproduced.)'
         )
         pate = duels(results, dataset, "PATE")
         wins, losses = pate["FairPATE dominates"], pate["it dominates"]

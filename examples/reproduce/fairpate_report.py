@@ -44,7 +44,7 @@ def write_report(rows: Iterable[dict], out: Path) -> Path:
     """
     results = summarised(rows)
     parts = ["# FairPATE: privacy, fairness, accuracy and coverage", LEAD, REMARKS]
-    parts += ["What the columns mean: [how it was measured](#how-it-was-measured)."]
+    parts += ["Columns: [how it was measured](#how-it-was-measured)."]
     for name in draw_figures(results, out):
         parts.append(f"![{CAPTIONS[name]}]({name})\n\n{CAPTIONS[name]}")
     parts += ["## The comparisons in figures", in_figures(results)]

@@ -36,23 +36,24 @@ SLACK = 0.01
 Rows = Mapping[str, dict[str, Any]]
 COMMAND = 'python examples/reproduce/ldp_table2.py --parts "codes sweep" codes'
 FINDINGS = """\
-One bit of a person at ε = 5, the answer of a fair classifier under randomised response, keeps more
-accuracy at smaller gaps than representations that were trained for the same: on Adult .830 at a
-parity gap (ΔDP) of .103 and .790 at .041, on Compas .635 at .110, and .669 at .021 where the bit
-depends on the group too.
+A fair code is one bit for each person: the answer of a fair classifier, under randomised response
+at ε = 5. It keeps more accuracy at smaller gaps than representations that were trained for the
+same purpose. On Adult it has an accuracy of .830 at a parity gap (ΔDP) of .103 and .790 at .041;
+on Compas .635 at .110, and .669 at .021 if the bit depends on the group too.
 
 * **Against the published table**, 18 of 20 figures of Adult and Compas are met without seeing the
   group, and 20 with it; by the paper's own method 9 are ([representations](representations.md)).
   The other two are accuracy(S) on Compas, .556 and .546, where both groups have the same size: a
   blind bit that is as accurate as the published rows reveals that much about race. (On HSLS, with
   other rows and columns than published, all are met.)
-* **What is proved.** No predictor from the bit, whatever it is for, has on Adult a parity gap above
+* **Proved bounds.** On Adult no predictor from the bit, for any purpose, has a parity gap above
   .112 and .044, with 95 % confidence for people like those held out. For any population the bound
   is .987.
-* **What it costs.** One purpose with two classes; all other information in the rows is gone. The
-  encoder learned in clear, which `train_privately=True` changes.
-* **Not all of it is merit.** On the test part of Compas the gaps of blind bits came out smaller
-  than in cross-validation (.110 and .090, not .143 and .107; their standard error is .023), and
+* **Limits.** The bit serves one purpose with two classes; all other information in the rows is
+  lost. The encoder learned without noise here; `train_privately=True` protects its training rows.
+* **Some of the advantage is chance.** On the test part of Compas the gaps of blind bits came out
+  smaller than in cross-validation (.110 and .090, not .143 and .107; their standard error is .023),
+  and
   their accuracy is .635 and .629 where .64 and .63 were published."""
 
 
@@ -245,9 +246,8 @@ def _against(rows: Rows) -> str:
     heading = ["data", "codes", "against", *words, "seeds"]
     return f"""## Against the published rows
 
-Figures met: {said}.
-In parentheses the published figure; a cross marks one that is not met. HSLS has other rows and
-columns here: its figures are not comparable.
+Figures met: {said}. The published figure is in parentheses; a cross marks a figure that is not met.
+HSLS has other rows and columns here: its figures are not comparable.
 
 {table(heading, lines)}"""
 
@@ -261,12 +261,13 @@ def _proved(rows: Rows) -> str:
         if (fits := measured(rows, dataset, view, row))
     ]
     words = ("ΔDP", "any predictor", "ΔEO", "any predictor", "balanced accuracy(S)", "AUC(S)")
-    return f"""## What is proved of every predictor
+    return f"""## Proved bounds for every predictor
 
-"Any predictor": no gap of whatever is predicted from one release is larger, with 95 % confidence
-(parity and odds together), for people like those of the test part. For any population the bound is
-{np.tanh(EPSILON / 2):.3f}. A forest that guesses the group from releases: right guesses, groups
-weighed alike, and area under the curve; .5 is a coin.
+"Any predictor": no predictor from one release has a larger gap, with 95 % confidence (parity and
+odds together), for people like those of the test part. For any population the bound is
+{np.tanh(EPSILON / 2):.3f}. The last two columns are of a forest that guesses the group from
+releases: share of right guesses, with equal weight for the groups, and area under the curve. A
+random guess has .5.
 
 {table(["data", "codes", "settings for", *words], lines)}"""
 

@@ -25,9 +25,9 @@ Rows = dict[str, dict[str, Any]]
 ALL_BETAS = tuple(sorted((*SWEPT_BETAS, *MORE_BETAS)))
 DIGITS = """Made by `python examples/reproduce/ldp_digits.py`. First line: test images, 10 x 10.
 Then for each encoder its releases (values cut to [-1, 1]) and what the side decoder rebuilds from
-them and the group. Representations have 300 numbers, so ε must be large for anything to be seen,
-and protects no one. On the left: accuracy of the utility decoder, and of a forest on
-the sensitive variable (chance: .33 for the colour, .10 for the digit), on 2,000 test images; one
+them and the group. Representations have 300 numbers, so only a very large ε shows anything, and
+such an ε protects no one. On the left: accuracy of the utility decoder, and of a forest on the
+sensitive variable (chance: .33 for the colour, .10 for the digit), on 2,000 test images; one
 encoder each, trained on 3,000 images for 6 epochs."""
 
 

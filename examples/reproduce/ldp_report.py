@@ -47,19 +47,19 @@ WORDS = {
 SLACK = 0.01
 SEEDS = range(10)
 FINDINGS = """\
-One release of a person at ε = 5, randomised before it leaves them, keeps a good part of what a
-model can learn: on Adult an accuracy of .806 against .848 from raw rows, on Compas .642 against
-.683, on HSLS .686 against .733. Gaps get smaller and do not close.
+One release for each person at ε = 5, randomised before others see it, keeps much of the
+information that a model can learn: on Adult an accuracy of .806 against .848 from raw rows, on
+Compas .642 against .683, on HSLS .686 against .733. Gaps get smaller and do not close.
 
-* **Noise that is trained with beats noise that is added.** Behind Laplace noise of ε = 8, raw
-  rows and the six other representations have an accuracy of .735 to .781 on Adult, .514 to .589
+* **Noise in training is better than noise that is added afterwards.** With Laplace noise of ε = 8,
+  raw rows and the six other representations have an accuracy of .735 to .781 on Adult, .514 to .589
   on Compas and .496 to .634 on HSLS. Their gaps are smaller too: at most .041, .085 and .086.
 * **Gaps.** The difference of positive predictions (ΔDP) is .144 with Laplace noise (Con) and .116
   with randomised codes (Dis) on Adult, where raw rows have .186; .154 and .162 on Compas (.211);
   .128 and .143 on HSLS (.177).
-* **The group is hard to guess.** A random forest guesses the sex of a person of Adult rightly for
-  .617 and .666 of the test rows; the larger group has .667 of them, and from raw rows it is right
-  for .829.
+* **The group is hard to guess.** A random forest guesses the sex of a person of Adult correctly for
+  .617 and .666 of the test rows. The larger group has .667 of them, and from raw rows the forest is
+  right for .829.
 * **β has to be chosen.** For small β all people get the same answer (validation accuracy .752 on
   Adult, gap 0). It was chosen on a fifth of the training rows.
 * **Against the published table**, 9 of 20 figures of Adult and Compas are at most .01 behind. The
@@ -67,7 +67,7 @@ model can learn: on Adult an accuracy of .806 against .848 from raw rows, on Com
 * **One fair bit does better**: of the same figures it meets 18, or 20 where it depends on the group
   too: [fair codes](fair_codes.md).
 
-What the columns mean, and on which data: [how it was measured](#how-it-was-measured).
+Columns and data: [how it was measured](#how-it-was-measured).
 """
 Rows = dict[str, dict[str, Any]]
 
@@ -157,7 +157,7 @@ to 6.
 * Figures are mean ± standard deviation over seeds: {counts} for ours, up to {compared}
   for comparators (one figure without ± is one seed). Test rows took no part in training,
   nor in the [rule](#how-settings-were-chosen) by which settings were chosen; but they had been
-  seen when the variants to choose from were added.
+  seen when the candidate variants were added.
 * **Ours**: `PrivateFairEncoder`, d = 2, t = .5, ε = {EPSILON:g}: Con has Laplace noise, Dis codes
   of {N_VALUES} or 8 values under randomised response ([choice](#how-settings-were-chosen)).
   Predictions are those of the utility decoder from one release of each test row.

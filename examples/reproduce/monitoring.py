@@ -181,7 +181,7 @@ def print_misses(streams, pairs):
 
 
 def print_clearances(streams, pairs):
-    print("| tolerance, rates | rows needed, as it is said | cleared: median | nine of ten |")
+    print("| tolerance, rates | rows needed | cleared: median | nine of ten |")
     print("|---|---|---|---|")
     for tolerance in (0.05, 0.1):
         for rate in (0.5, 0.3, 0.05):

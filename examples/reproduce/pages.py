@@ -67,11 +67,7 @@ def write_pages(path: Path, text: str) -> None:
         behind.append(section)
         if heading.startswith(WITHOUT_TABLES.get(name, ("\n",))):
             front.append(_without_tables(section, name))
-    note = (
-        f"\n\nAll figures, with what else was measured: [tables](tables/{name}.md).\n"
-        if behind
-        else ""
-    )
+    note = f"\n\nAll figures: [tables](tables/{name}.md).\n" if behind else ""
     page, tables = f"# {title}\n{front[0].rstrip()}{note}\n" + "".join(front[1:]), "".join(behind)
     here, there = _slugs(page), _slugs(tables)
 

@@ -31,10 +31,10 @@ EPSILONS = (0.5, 1.0, 2.0, float("inf"))
 
 
 def epsilon_of_patient(model: DPSGDClassifier, stays: int) -> float:
-    """What a guarantee for one row promises to a patient with several.
+    """Epsilon of a patient with several rows that follows from a guarantee for one row.
 
-    A step draws each of the patient's rows by itself, so that the sum moves by as many clip norms
-    as were drawn: a mixture of Gaussians.
+    A step draws each of the patient's rows by itself, so the sum moves by as many clipping norms as
+    rows were drawn: a mixture of Gaussians.
     """
     (segment,) = model.plan_.segments
     drawn = np.arange(stays + 1)

@@ -58,7 +58,7 @@ gaps on all five sets and are .010 to .085 less accurate.
   against .678 with .152 without any constraint.
 * **Equalized odds** is harder: on Bank PF-LD's gap is .267, against .326 without a constraint; on
   Income it is .046 against .084.
-* **Rate constraints protect features and labels too**, and pay for it where groups are many or
+* **Rate constraints protect features and labels too**, at a loss of accuracy if groups are many or
   rows are few. For demographic parity: .823 with a gap of .021 on Income, .789 with .034 on Bank,
   .761 with .071 on Bank with five groups, .586 with .052 on Compas. For equalized odds with five
   groups the accuracy falls to .547.
@@ -66,10 +66,10 @@ gaps on all five sets and are .010 to .085 less accurate.
   most .005 behind in accuracy and in the gap in 8 of 15 cases, and ahead in both in 5.
 * **Missing groups** change accuracy by .002 to .033 when up to 60 % of them are not disclosed;
   gaps may grow (on Bank with demographic parity from .044 to .117).
-* **`duration` flatters Bank.** It is known only when the outcome is. Without it an unconstrained
-  network has .728, not .853, and a gap of .471, not .351.
+* **`duration` makes figures on Bank too good.** It is known only when the outcome is. Without it an
+  unconstrained network has .728, not .853, and a gap of .471, not .351.
 
-What the columns mean, and on which data: [how it was measured](#how-it-was-measured).
+Columns and data: [how it was measured](#how-it-was-measured).
 """
 
 Rows = dict[str, dict[str, Any]]

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.cluster import contingency_matrix
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skfairdp.aggregation.query_rows import (
     Lesson,
@@ -22,6 +23,7 @@ from skfairdp.aggregation.query_rows import (
     queries_of,
 )
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
+from skfairdp.base.expected_checks import expecting
 from skfairdp.foundation.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.foundation.documentation import complete_docstrings
 from skfairdp.foundation.parameters import Choice
@@ -79,21 +81,41 @@ class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        labels = np.unique(np.asarray(y), return_inverse=True)[1]
+        if y is None:
+            raise ValueError(
+                "ReweighedClassifier requires y to be passed, but the target y is None."
+            )
+        y = column_or_1d(y, warn=True)
+        labels = np.unique(y, return_inverse=True)[1]
         groups = np.unique(np.asarray(sensitive_features), return_inverse=True)[1]
         table = contingency_matrix(groups, labels)
         expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
         weights = expected[groups, labels] / table[groups, labels]
-        base = LogisticRegression(max_iter=1000) if self.estimator is None else self.estimator
-        self.estimator_ = clone(base).fit(X, y, sample_weight=weights)
+        self.estimator_ = clone(self._base).fit(X, y, sample_weight=weights)
         self.classes_ = self.estimator_.classes_
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
         return self.estimator_.predict(X)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
         return self.estimator_.predict_proba(X)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns at fit."""
+        return int(self.estimator_.n_features_in_)
+
+    @property
+    def _base(self) -> Any:
+        return LogisticRegression(max_iter=1000) if self.estimator is None else self.estimator
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self._base).input_tags.sparse
+        return expecting(tags)
 
 
 complete_docstrings(ReweighedClassifier)

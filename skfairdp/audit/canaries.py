@@ -1,4 +1,4 @@
-"""Canaries: records made to be noticed, and scores that say how well they were learnt."""
+"""Canaries: records that are easy to notice in a model, and scores of how well it learnt them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One plan for all worlds: sizes are declared, canaries counted, before anything is drawn."""
+"""Declared sizes, canaries included, so that fits with and without a canary have one plan."""
 
 from __future__ import annotations
 

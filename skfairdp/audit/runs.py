@@ -1,4 +1,4 @@
-"""Audits that train: once with many canaries, or often with one, which stop as soon as they can."""
+"""Audits by training: one run with many canaries, or many with one canary and an early stop."""
 
 from __future__ import annotations
 

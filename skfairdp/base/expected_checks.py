@@ -42,6 +42,10 @@ ADJUSTED_DECISIONS = dict.fromkeys(
     ("check_classifiers_train", "check_decision_proba_consistency"),
     "predict and decision_function are adjusted to the tolerance, predict_proba is not",
 )
+UNCORRELATED_DECISIONS = {
+    "check_classifiers_train": "decisions are kept uncorrelated with groups: of two columns one "
+    "direction is left, which for groups that chance made may say little about the label"
+}
 MISSING_IS_UNKNOWN = {
     "check_estimators_nan_inf": "a missing value in a declared column is one more unknown value, "
     "encoded as zeros"

@@ -32,9 +32,9 @@ def refusing_weights(fit: Fit) -> Fit:
     def unweighted(self: Any, *args: Any, **given: Any) -> Any:
         if given.pop("sample_weight", None) is not None:
             raise TypeError(
-                f"{type(self).__name__}.fit takes no sample_weight: noise is made for records that "
-                "count alike, and a weight would let one of them count for more. Leave it out. To "
-                "let small groups count for more, give sensitive_features to "
+                f"{type(self).__name__}.fit takes no sample_weight: the noise is calibrated for "
+                "records of equal weight, and a larger weight would break the guarantee. Leave it "
+                "out. To let small groups count for more, give sensitive_features to "
                 "ImportanceSamplingDPSGDClassifier or PrivateThinningClassifier; for several rows "
                 "of a person, give person_ids."
             )
@@ -76,8 +76,8 @@ class ChargedFit:
         token = object()
         if self.__dict__.setdefault("_fitting", token) is not token:
             raise RuntimeError(
-                f"This {type(self).__name__} is being fitted already, as in another thread: one "
-                "charge would be for both fits. Fit a copy of it, from sklearn.base.clone."
+                f"This {type(self).__name__} is being fitted already, for example in another "
+                "thread, and both fits would share one charge. Fit a copy from sklearn.base.clone."
             )
         self._forget()
         try:
@@ -163,7 +163,7 @@ class FittedState(Certifiable, WithParameters):
         if "fit_digests_" in state:
             raise UnboundModelError(
                 f"This {type(self).__name__} was fitted by a development version of skfairdp that "
-                "left no receipt_, in which this version looks for its promise. Fit it again."
+                "stored no receipt_, so its guarantee is not known. Fit it again."
             )
         super().__setstate__(state)
 

@@ -218,8 +218,8 @@ class Claims:
         """
         if self.edited:
             raise ValueError(
-                "The file that this certificate was read from was edited, so it is not written "
-                "anew; use the file as it was filed, or make a new certificate with certify()."
+                "The file that this certificate was read from was edited, so it cannot be "
+                "written again; use the filed file, or make a new certificate with certify()."
             )
         document = {
             "format": FORMAT,

@@ -38,7 +38,7 @@ from skfairdp.fairness.scopes import AVERAGED, DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.foundation.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.relations import PROTECTS
+from skfairdp.privacy.relations import PROTECTS, accounted
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
 
 DIGEST_SHOWS = (
@@ -225,8 +225,16 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
             f"ε = {_shown(stated.epsilon)} at δ = {as_given(stated.delta)}"
         )
     if charges_privacy(trained.charged) and trained.charged.privacy_ is not None:
-        charged = any(charges_privacy(step) for _, step in trained.leaves())
-        yield from unlike_training(stated, trained.charged.privacy_, others=charged)
+        parts = [step.privacy_ for _, step in trained.leaves() if charges_privacy(step)]
+        all_known = all(part is not None and part.event is not None for part in parts)
+        if all_known and stated.event is None and _has_a_total(trained.charged.privacy_):
+            yield "no events are stated, though those of the model's training are known"
+        yield from unlike_training(stated, trained.charged.privacy_, others=bool(parts))
+
+
+def _has_a_total(privacy: PrivacyGuarantee) -> bool:
+    """Whether the total of this and other releases with events has events, too."""
+    return privacy.event is not None and accounted(privacy.adjacency) is not None
 
 
 def _other_outcome(fact: Fact, deployed: Deployed) -> Iterator[str]:

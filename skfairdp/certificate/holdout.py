@@ -78,8 +78,8 @@ def refuse_training_rows(deployed: Deployed, X: Any, settings: EvaluationSetting
         known = False
     if known:
         raise ValueError(
-            "These are rows that the model was trained on, which bound nothing for other people: "
-            "a model treats those it has seen better. Certify on rows that were held out; or say "
+            "The model was trained on these rows, so they give no bound for other people: a model "
+            "is usually better on its training rows. Certify on held-out rows; or say "
             "holdout='training', with count_epsilon, for a remark on these rows without a bound."
         )
 
@@ -193,8 +193,8 @@ class HeldOut:
             again = np.concatenate(asked)[::-1]
             if not np.allclose(positive, again, rtol=0.0, atol=_ALIKE):
                 raise ValueError(
-                    "scores=True needs a predict_proba that answers a row alike in any company; "
-                    "this model's answers depend on the other rows. Leave it out."
+                    "scores=True needs a predict_proba whose answer to a row does not depend on "
+                    "the other rows; that of this model does. Leave it out."
                 )
         return ScoreCounts.of_rows(self.rows.groups.labels, self.cells, self.shape[1], positive)
 

@@ -1,4 +1,4 @@
-"""The JSON document of a certificate: which keys and kinds of values it may hold."""
+"""The JSON document of a certificate: its allowed keys and kinds of values."""
 
 from __future__ import annotations
 

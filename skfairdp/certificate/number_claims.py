@@ -1,4 +1,4 @@
-"""Claims about numbers that groups are given: distributions, means, and errors."""
+"""Claims about the predicted numbers of groups: distributions, means, and errors."""
 
 from __future__ import annotations
 

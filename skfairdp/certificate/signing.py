@@ -1,10 +1,10 @@
 """Ed25519 signatures of certificates.
 
-What is signed is the content of the JSON document: everything in it but the signature itself, as
-one line of JSON in UTF-8 with the keys of every object sorted by code point, no spaces, texts
-unescaped where JSON allows it, floats in the fewest digits that give them back, integers without
-a point; before it stands the line ``skfairdp certificate signature 1``. Spaces and the order of
-keys in the file may change; any other change breaks the signature.
+A signature covers the content of the JSON document, all but the signature itself. The signed text
+is the line ``skfairdp certificate signature 1``, and then one line of JSON in UTF-8: keys of every
+object sorted by code point, no spaces, texts unescaped where JSON allows it, floats in the fewest
+digits that give them back, integers without a point. Spaces and the order of keys in the file may
+change; any other change breaks the signature.
 
 The cryptography is that of the package ``cryptography``.
 """

@@ -1,4 +1,4 @@
-"""Ledger of a table: the default file next to it, and people with another name in it."""
+"""Ledger of a table: its default file, and a check that its people have no other name there."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ def _named(
 ) -> tuple[PrivacyLedger, bool]:
     if known is not None and request.data_set not in (None, known):
         raise CommandError(
-            f"The ledger {ledger.path} knows these people as {known!r}. Under the name "
-            f"{request.data_set!r} what they have spent would not add up: leave --data-set out."
+            f"The ledger {ledger.path} knows these people as {known!r}. Their "
+            f"costs under another name, {request.data_set!r}, would not be added to these: leave "
+            "--data-set out."
         )
     name = known or request.data_set or request.data.stem
     return PrivacyLedger(ledger.path, name, budget=request.budget), known is not None

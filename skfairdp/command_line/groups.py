@@ -1,4 +1,4 @@
-"""Groups of a table: merged, left out, and large enough to say anything about."""
+"""Groups of a table: merging, leaving out, and their smallest size."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def checked_groups(
         raise CommandError(
             f"{gaps} is missing in some rows. Leave those rows out of the claim by --skip-blank, "
             "or give them their own value, such as 'not stated', in the file; a group of its "
-            "own needs rows enough to show anything."
+            "own needs enough rows to show anything."
         )
     for name in whose:
         try:

@@ -33,7 +33,7 @@ def monitor(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{arguments.certificate} is not a certificate: {error}") from None
     state = arguments.state or certificate.monitor_file
     if state is None:
-        raise CommandError(f"{arguments.certificate} names no monitor's file; say it by --state.")
+        raise CommandError(f"{arguments.certificate} names no monitor's file; give it by --state.")
     check_outputs({"--out": arguments.out}, {"--state": Path(state)})
     if arguments.data is None:
         if not Path(state).is_file():

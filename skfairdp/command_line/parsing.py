@@ -26,57 +26,58 @@ from skfairdp.fairness.notions import NOTIONS
 PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
 # Rows times epsilon from which the noise in a path's tables is below usual tolerances.
 ENOUGH_FOR_TABLES = 10_000
-# What is taken for one notion, what for several or for fewer rows, and the others.
+# The mechanism for one notion, that for several or for fewer rows, and the others.
 MECHANISMS = ("fair-path", "rates", "fairdp", "dpsgd")
 DESCRIPTION = """\
-Train models that protect the people in their data and treat groups alike, and file what holds.
+Train models that protect the people in their data and treat groups alike, and file certificates.
 
-exit codes: 0 done, and what was asked for holds; 1 done, and it doesn't; 2 something given is not
-what it should be; 3 the privacy budget has no room, and nothing was trained; 4 a fault of this
-program; 130 and 143 interrupted and terminated
+exit codes: 0 done, and the requested limits are shown; 1 done, and they are not shown; 2 an
+argument or a file is invalid; 3 the privacy budget has no room, and nothing was trained; 4 a fault
+of this program; 130 and 143 interrupted and terminated
 """
 REPORT = """\
 Trains a private classifier on a part of the rows, certifies it on the others and writes a page
-that can be filed. A part of epsilon is spent to learn the bounds and categories of the columns. It
-is saved, and the model is better, where these are public and declared in a schema file
+that can be filed. A part of epsilon is spent to learn the bounds and categories of the columns.
+That part is saved, and the model is better, if they are public and declared in a schema file
 (`skfairdp schema` drafts one):
 
   {"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0},
                "purpose": {"categories": ["car", "home"]},
                "id": {"drop": true}}}
 
-Who is held out is drawn row by row. The counts of the rows held out carry noise of the same
-epsilon; as each row is trained on or held out, the run costs epsilon once, and so it is charged.
+A random draw for each row says whether it is held out. Counts of held-out rows get noise of the
+same epsilon. Each row is either trained on or held out, so the run costs, and is charged, epsilon
+once.
 
 Files are written whole, the model first, then certificate, card and page. If a run breaks off, it
-says what was charged, which stays charged, and which files are there.
+lists the files that were written and the cost that was charged. That cost stays charged.
 """
 PLAN = """\
 Takes the options of a report and stops before it: prints how many rows of each group it would train
-and certify on, what these can show of the tolerance and with which probability, the noise, whether
-there are rows enough for any model, what a schema would bring, and the ledger before and after.
-Nothing is spent, and nothing is written.
+and certify on, the probability of showing the tolerance, the noise, whether there are enough rows
+for any model, the gain from a schema, and the ledger before and after. Nothing is spent, and
+nothing is written.
 """
 VERIFY = """\
-Recomputes what a certificate claims from what it stores: bounds, estimates and intervals from
-counts, epsilon from events. Then compares the digest of the model in the file with the one that the
-certificate names.
+Recomputes the claims of a certificate from the figures that it stores: bounds, estimates and
+intervals from counts, epsilon from events. Then compares the digest of the model in the file with
+the one that the certificate names.
 
-What a pickle holds is run when it is loaded, so the model comes last: not before the figures hold,
-the signature is valid (--key), and the file is the one whose SHA-256 the certificate names, if it
-names one. Only a valid signature makes that safe; without one, a stranger can have written both.
+Loading a pickle runs the code in it, so the model is loaded last: only after the figures hold, the
+signature is valid (--key), and the file has the SHA-256 that the certificate names, if it names
+one. Only a valid signature makes that safe; without one, a stranger may have written both files.
 """
 SCHEMA = """\
 Prints a schema (JSON) to be filled in: public bounds of numbers, and lists of categories of texts.
-What is left as it was drafted is learned by a part of epsilon. Names and types are looked at, and
-no value.
+Entries that are left as drafted are learned with a part of epsilon. The command reads names and
+types of columns, and no value.
 """
 KEYGEN = "Makes an Ed25519 key pair. Nothing is overwritten; only you can read the private key."
 LEDGER = "Prints totals, budget and entries of a privacy ledger."
 MONITOR = """\
 Appends a file of decisions, one a row and in their order, to a monitor of a certified gap; without
-a file, tells what it knows. Exits with 1 if there has been an alarm or a drift. A file that is in
-already is refused.
+a file, reports its state. Exits with 1 if there has been an alarm or a drift. A file that was
+appended before is refused.
 """
 
 
@@ -93,13 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        What stands behind ``skfairdp`` or ``python -m skfairdp``; None takes it from there.
+        Arguments of ``skfairdp`` or ``python -m skfairdp``; None: those of this process.
 
     Returns
     -------
     int
-        Exit code: 0 done, and what was asked for holds; 1 done, and it does not hold;
-        2 something given is not what it should be; 3 the privacy budget has no room; 4 a
+        Exit code: 0 done, and the requested limits are shown; 1 done, and they are not;
+        2 an argument or a file is invalid; 3 the privacy budget has no room; 4 a
         fault of this program; 130 interrupted, 143 terminated.
     """
     parsed = _parser().parse_args(arguments)
@@ -159,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     made = "train a model on a table, certify it, write a page"
     add = command("report reporting report", made, REPORT)
     _add_report_options(add)
-    foretold = "tell what a report can show and what it would cost; nothing is spent"
+    foretold = "state the limits that a report can show, and its cost; nothing is spent"
     add = command("plan reporting plan", foretold, PLAN)
     _add_report_options(add)
     add = command("schema schema draft", "draft a schema from names and types of columns", SCHEMA)
@@ -185,8 +186,8 @@ def _parser() -> argparse.ArgumentParser:
     watched = "append decisions to a monitor; exits with 1 on an alarm"
     add = command("monitor monitoring monitor", watched, MONITOR)
     add("data", nargs="?", type=Path, help="CSV or Parquet file of decisions")
-    add("--certificate", required=True, type=Path, metavar="FILE", help="what was certified (JSON)")
-    named = "the monitor (SQLite; default: what the certificate names)"
+    add("--certificate", required=True, type=Path, metavar="FILE", help="certificate (JSON)")
+    named = "the monitor (SQLite; default: the file that the certificate names)"
     add("--state", type=Path, metavar="FILE", help=named)
     add("--decision", default="decision", metavar="COLUMN", help="0 or 1 (default: decision)")
     groups = "the groups (default: group); again for intersections"
@@ -209,12 +210,12 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     add("data", type=Path, help="CSV or Parquet file, one person a row")
     column(
         "--person-ids",
-        help="whose row it is, where a person has several: epsilon is then for all rows of a "
+        help="the person of each row, if persons have several: epsilon is then for all rows of a "
         "person, and people are held out, not rows. Never a feature",
     )
     flag(
         "--check-ids",
-        help="look, without noise, for columns that seem to say whose row it is, and name them to "
+        help="look, without noise, for columns that seem to identify persons, and name them to "
         "you alone",
     )
     column("--target", required=True, help="the outcome, of two values or up to ten")
@@ -228,13 +229,13 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     )
     part(
         "--ratio",
-        help="smallest ratio of selection rates that is asked for, such as .8; the tolerance is "
+        help="smallest acceptable ratio of selection rates, such as .8; the tolerance is "
         "then 1 - RATIO times --base-rate, the share of all people with the favourable outcome",
     )
     part(
         "--base-rate",
-        help="share of people with the favourable outcome, if it is publicly known; nothing is "
-        "looked at for it",
+        help="share of people with the favourable outcome, if it is publicly known; it is not "
+        "read from the rows",
     )
     file("--out", default=Path("report.html"), help="the page (default report.html)")
     part("--delta", default=1e-6, help="probability of failure (default 1e-6)")
@@ -262,7 +263,7 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     file("--schema", help="bounds and categories (JSON or YAML)")
     flag(
         "--bounds-are-public",
-        help="read what the schema doesn't say off the rows: smallest and largest values and "
+        help="take missing entries of the schema from the rows: smallest and largest values and "
         "all categories in this file are public",
     )
     add(
@@ -270,11 +271,11 @@ def _add_report_options(add: Callable[..., Any]) -> None:
         choices=MECHANISMS,
         help="fair-path: one notion, every tolerance at once (default from "
         f"{ENOUGH_FOR_TABLES:,} rows at epsilon 1, twice as many at a half); rates: one or several "
-        "notions (default else); fairdp: gradients of groups weigh the same; dpsgd: groups "
+        "notions (default otherwise); fairdp: gradients of groups have equal weight; dpsgd: groups "
         "play no part",
     )
     part("--threshold", help="probability to decide from (fairdp; default 0.5)")
-    compared = "what is compared between groups (default demographic_parity); again for more"
+    compared = "notion to compare between groups (default demographic_parity); again for more"
     add("--notion", action="append", choices=tuple(NOTIONS), help=compared)
     part("--held-out", default=0.3, help="share of the rows held out (default 0.3)")
     exact = "print exact counts of the rows held out: nothing protects these people"
@@ -282,12 +283,12 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     flag(
         "--scores",
         help="count scores of the rows held out by group too: calibration, and the share of each "
-        "group above the middle; a fourth of epsilon of these rows pays for it",
+        "group above the middle; this takes a fourth of these rows' epsilon",
     )
     part("--confidence", default=0.95, help="of the bounds (default 0.95)")
     beside = "charge the privacy ledger in this file (default: TABLE.skfairdp-ledger.db)"
     file("--ledger", help=beside)
-    flag("--no-ledger", help="keep no account of what these people have spent")
+    flag("--no-ledger", help="record no privacy cost of these people")
     found = "name of the rows in it (default: that under which these people are known, or the file)"
     add("--data-set", metavar="NAME", help=found)
     total = "largest total of the data set, fixed at the first run"
@@ -297,14 +298,16 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     file("--monitor", help=watched)
     file("--card", help="also write a model card (Markdown)")
     file("--registry", help="also write an entry for a registry of deployments (YAML)")
-    about = "what only you know for that entry, or for the questions of --template: who decides "
-    about += "what about whom, and why (JSON or YAML)"
+    about = "facts for that entry, or for the questions of --template, that only you know, such as "
+    about += "the purpose of the model (JSON or YAML)"
     file("--about", help=about)
     headings = "headings of page and card (default plain)"
     add("--template", choices=template_names(), default=PLAIN, help=headings)
     file("--model", help="also write the model (pickle)")
     add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")
-    flag("--plan", help="stop before anything is spent, and tell what the run could show")
+    flag(
+        "--plan", help="stop before anything is spent, and state the limits that the run could show"
+    )
     flag("--anyway", help="run although the rows can hardly show the tolerance, and do not ask")
     flag("--quiet", help="no progress")
     flag("--debug", help="show where in the program an error came up; it may quote rows")

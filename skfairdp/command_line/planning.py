@@ -1,4 +1,4 @@
-"""``--plan``: what a run could show and what it would cost, before anything is spent."""
+"""``plan``: the tolerance that a run could show, and its cost, before anything is spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as people have them: CSV files of any dialect, and Parquet files."""
+"""Readers of tables: CSV files of any dialect, and Parquet files."""
 
 from __future__ import annotations
 

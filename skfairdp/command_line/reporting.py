@@ -1,4 +1,4 @@
-"""``report`` and ``plan``: from a table to a filed report, or to what it would be."""
+"""``report`` and ``plan``: from a table to a filed report, or to a forecast of it."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def _agree(outlook: Outlook, ledger: PrivacyLedger | None) -> None:
     if outlook.is_likely or request.anyway:
         return
     shown = "\n".join(line for notion in request.notion for line in outlook.shown(notion))
-    said = f"Before anything is spent: these rows can hardly show what is asked for.\n{shown}"
-    ways = "--plan tells more, without cost; a larger --tolerance or --held-out helps"
+    said = f"Before anything is spent: these rows can hardly show the requested tolerance.\n{shown}"
+    ways = "--plan shows more, without cost; a larger --tolerance or --held-out helps"
     if not sys.stdin.isatty():
         raise CommandError(f"{said}\nNothing was spent. {ways}; --anyway runs all the same.")
     print(f"{said}\n{ways[0].upper()}{ways[1:]}.", file=sys.stderr, flush=True)

@@ -86,13 +86,13 @@ def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schem
 def _check_facts(name: Any, facts: Any) -> None:
     allowed = "'bounds' (with 'log' and 'fill' if need be), 'categories', or 'drop': true"
     if not isinstance(name, str) or not isinstance(facts, dict) or not set(facts) <= set(_RIGHT):
-        # What stands there is not shown: it may be a table by mistake.
+        # The entry is not shown: it may be a table by mistake.
         raise CommandError(
-            f"The schema says something else of the column {name!r} than it can; say {allowed}."
+            f"The schema has an invalid entry for the column {name!r}; allowed is {allowed}."
         )
     said = [key for key in ("bounds", "categories", "drop") if key in facts]
     if len(said) != 1 or (said != ["bounds"] and len(facts) > 1):
-        raise CommandError(f"The schema must say one thing of the column {name!r}: {allowed}.")
+        raise CommandError(f"The schema must give the column {name!r} one of {allowed}.")
     for key, value in facts.items():
         right, words = _RIGHT[key]
         if not right(value):

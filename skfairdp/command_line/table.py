@@ -142,9 +142,9 @@ def _what_is_learned_from(
         keeps = " ".join(f"--keep {quote(name)}" for name in alike)
         leave = "Leave" if request.person_ids else "If every row is another person, leave"
         raise CommandError(
-            "Columns have names of identifiers, which only name people. "
-            f"{persons}{leave} them out: {drops}. If they are none, such as codes of a codebook or "
-            f"the number of phones in a house, say so: {keeps}."
+            "Columns have names of identifiers, which only identify people. "
+            f"{persons}{leave} them out: {drops}. If they are not identifiers, such as codes of a "
+            f"codebook or the number of phones in a house, say so: {keeps}."
         )
     if request.bounds_are_public:
         declared = public_schema(rows, declared, without)

@@ -1,9 +1,9 @@
-"""Fair methods without privacy, to compare private ones with: nothing here is the product.
+"""Fair methods without privacy, for comparison with the private ones.
 
-Each learns from rows in the open: nothing that it releases is private, and a certificate
-says so. The encoders are the comparators of Xie, Wu, Li,
-Ding and Letaief (2024), written from the methods' papers; where the published code does
-something else than its paper, the pages on theory say what we do.
+They learn from rows without noise, so none of their releases is private, and a certificate
+says so. The encoders are the comparators of Xie, Wu, Li, Ding and Letaief (2024), written from
+the methods' papers. Where published code differs from its paper, the pages on theory say which of
+the two is followed.
 """
 
 import lazy_loader

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.base.expected_checks import expecting
+from skfairdp.base.expected_checks import UNCORRELATED_DECISIONS, expecting
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import DERIVED, get_notion
@@ -177,7 +177,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = False
         tags.classifier_tags.poor_score = False
-        return expecting(tags)
+        return expecting(tags, UNCORRELATED_DECISIONS)
 
 
 def _covariances(design: Floats, labels: Codes, membership: Floats, notion: str) -> Linearised:

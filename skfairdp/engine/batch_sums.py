@@ -1,4 +1,4 @@
-"""Clipped sums over the rows of a batch, in room that is left for their rounding."""
+"""Clipped sums over the rows of a batch, with a margin for their rounding."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class BatchSums:
         return self._noisy(sums, block.noise_std)
 
     def _limit(self, segment: Segment, block: Block, additions: int = 0, n_sums: int = 1) -> float:
-        """Clip norm that leaves room for the rounding of the sum."""
+        """Clipping norm that leaves room for the rounding of the sum."""
         key = id(segment), id(block), additions
         known = self._limits.get(key)
         if known is None or known[0] is not segment:

@@ -50,7 +50,7 @@ def one_linear_layer(module: nn.Module) -> nn.Linear | None:
 
 
 def refuse_unbounded(segment: Segment, n_rows: int) -> float:
-    """Clip norm of a step that leaves room for the rounding of its sum, in any order.
+    """Clipping norm of a step that leaves room for the rounding of its sum, in any order.
 
     Raises ValueError: there are too many rows for that.
     """

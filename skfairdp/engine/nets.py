@@ -138,8 +138,8 @@ def check_net(net: Any) -> NeuralNet:
         raise ValueError(f"'net' sets lr={net.lr!r}, which must be {Number(0).describe()}.")
     if net.warm_start:
         raise ValueError(
-            "'net' sets warm_start=True; leave it out: every fit starts afresh, for training that "
-            "continues on private rows would spend privacy without a word."
+            "'net' sets warm_start=True; leave it out: every fit starts afresh, because training "
+            "that continues on private rows would spend privacy without a message."
         )
     if net.train_split is not None and not (
         type(net.train_split) is ValidSplit and net.train_split.cv == 5

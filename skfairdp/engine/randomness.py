@@ -148,7 +148,7 @@ def own_draws(
     -----
     The draws of one record are independent of those of all others, for every row of a batch
     has its own numbers, and they are never shown. For fixed draws a record moves a sum by no
-    more than the clip norm; privacy loss of a mixture is at most the mean of its parts', so
+    more than the clipping norm; privacy loss of a mixture is at most the mean of its parts', so
     the guarantee holds as it does for batches: for the law of the draws.
     """
     stack = linear_stack(module)

@@ -144,12 +144,12 @@ class NoisyRelease(BatchSums):
         first, which the plan charges as one query.
 
         `segment`: with two blocks: the counts', then the gradient's. The gradient's are in units
-        of the largest clip norm: its vectors are divided by that norm, which follows from
+        of the largest clipping norm: its vectors are divided by that norm, which follows from
         released values, before they meet the noise. `base_norm`: a gradient above this L2 norm
         counts as long. `choose`: maps the noisy counts, shape (n_cells, 2) with columns "long"
-        and "not long", to the clip norm of every cell, shape (n_cells,), > 0. Result `gradient`
-        (p,): in units of the gradients: multiplied by the largest clip norm again; `norms`
-        (n_cells,): the clip norms.
+        and "not long", to the clipping norm of every cell, shape (n_cells,), > 0. Result `gradient`
+        (p,): in units of the gradients: multiplied by the largest clipping norm again; `norms`
+        (n_cells,): the clipping norms.
         """
         self.meter.draw(segment)
         count_block, block = segment.blocks

@@ -37,7 +37,7 @@ def sum_margin(
     additions: int = 0,
     of_persons: float | None = None,
 ) -> float:
-    """Return the fraction by which a clip norm is lowered for the rounding of a sum.
+    """Return the fraction by which a clipping norm is lowered for the rounding of a sum.
 
     `capacity`: no sum is over more rows. `weights`: weight of each cell, >= 0; a cell without
     weight is in no sum. `additions`: what else a term takes part in: how many roundings after the

@@ -117,7 +117,7 @@ def encode_groups(
             raise ValueError(
                 f"{name} has missing values (None, NaN or pd.NA). Every row needs a group: drop "
                 "the rows without one, which are then outside any claim, or merge them with "
-                "another group; a category of their own, such as 'unknown', needs rows enough."
+                "another group; a category of their own, such as 'unknown', needs enough rows."
             )
     ordered = sorted(found, key=label_order)
     known = tuple(ordered) if labels is None else _declared(labels, name)

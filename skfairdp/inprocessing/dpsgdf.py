@@ -1,4 +1,4 @@
-"""DP-SGD whose clip norm adapts to each group."""
+"""DP-SGD whose clipping norm adapts to each group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DPSGDFClassifier(GroupedClassifier):
-    """DPSGD-F: a group with more long gradients gets a larger clip norm.
+    """DPSGD-F: a group with more long gradients gets a larger clipping norm.
 
     Each step draws a Poisson batch and first counts, under noise, how many gradients of each
     group are longer than C0. A group with the share r of long ones, where all groups together
@@ -31,30 +31,30 @@ class DPSGDFClassifier(GroupedClassifier):
     Parameters
     ----------
     noise_multiplier : float or None, default=None
-        Noise standard deviation of the gradient sum over the largest clip norm of the
+        Noise standard deviation of the gradient sum over the largest clipping norm of the
         step, instead of `epsilon`.
     count_noise_ratio : float, default=10.0
         Noise standard deviation of a count, in records, over the noise multiplier, > 0.
         Both queries read one batch: a step is charged with the combined multiplier
         ``noise_multiplier / sqrt(1 + count_noise_ratio**-2)``.
     max_grad_norm : float, default=1.0
-        C0, the smallest clip norm.
+        C0, the smallest clipping norm.
     max_norm_factor : float, default=3.0
-        c, the largest clip norm over C0, at least 1. With 1 it is DP-SGD.
+        c, the largest clipping norm over C0, at least 1. With 1 it is DP-SGD.
 
     Attributes
     ----------
     clip_norms_ : dict
-        Mean clip norm of each group over all steps; computed from noisy counts.
+        Mean clipping norm of each group over all steps; computed from noisy counts.
     plan_ : Plan
         Everything the accountant charged; the gradient's block is in units of the
-        step's largest clip norm.
+        step's largest clipping norm.
 
     References
     ----------
     Xu, Du and Wu, "Removing Disparate Impact on Model Accuracy in Differentially
     Private Stochastic Gradient Descent", KDD 2021 (arXiv 2003.03699), Algorithm 2: here counts
-    are clamped, clip norms bounded, and the two queries of a batch charged as one.
+    are clamped, clipping norms bounded, and the two queries of a batch charged as one.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class DPSGDFClassifier(GroupedClassifier):
 
 
 def adaptive_norms(counts: np.ndarray, base_norm: float, max_factor: float) -> np.ndarray:
-    """Choose the clip norm of every group: ``C0 (1 + r_k / R)``, and C0 where none is long.
+    """Choose the clipping norm of every group: ``C0 (1 + r_k / R)``, and C0 where none is long.
 
     `counts` (n_groups, 2): noisy numbers of long and of other gradients; negative ones count as 0.
     """

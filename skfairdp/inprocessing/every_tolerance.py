@@ -1,4 +1,4 @@
-"""Template of models whose tables, released once, answer for every tolerance."""
+"""Template of models that serve every tolerance from tables released once."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ class EveryTolerance(GradientPredictor):
                 raise ValueError(f"'tolerance' must be {OPEN.describe()}; got {tolerance!r}.")
         if changed := self._changed_since_fit():
             raise ValueError(
-                f"The model is not as fit left it ({', '.join(changed)}), so it is not known what "
-                "its tables are about: fit again, or undo the change."
+                f"The model was changed after fit ({', '.join(changed)}), so its tables may not be "
+                "about this model: fit again, or undo the change."
             )
 
     def _standing_at(self, tolerance: float, path: Any) -> Self:

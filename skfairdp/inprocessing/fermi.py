@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 # A group below this share of the rows is weighted as if it had so much: its records'
-# gradients would be longer than any clip norm of use.
+# gradients would be longer than any clipping norm of use.
 SMALLEST_SHARE = 0.01
 
 

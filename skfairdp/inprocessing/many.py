@@ -54,7 +54,7 @@ def fit_many(
     estimator : DPSGDClassifier
         Of a linear net, ``module__hidden_sizes=()``, trained by plain SGD or Adam. Not fitted.
     settings : int or iterable of dict
-        What `set_params` gets for each model: seeds, budgets, clip norms, learning rates,
+        What `set_params` gets for each model: seeds, budgets, clipping norms, learning rates,
         batch sizes with the same number of steps. A number asks for that many equal models.
     X, y, sensitive_features : array-like
         As of `DPSGDClassifier.fit`.

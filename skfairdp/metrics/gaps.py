@@ -122,7 +122,7 @@ def check_positive(
     if pos_label not in known and not other:
         raise ValueError(
             f"pos_label must be one of the labels {known!r}; got {pos_label!r}. Name all labels "
-            "with classes= if nobody here has it."
+            "with classes= if no row has it."
         )
 
 

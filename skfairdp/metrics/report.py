@@ -1,4 +1,4 @@
-"""One call that shows how a model treats each group."""
+"""Report of a model's rates and errors for each group."""
 
 from __future__ import annotations
 

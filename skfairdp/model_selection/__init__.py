@@ -1,4 +1,4 @@
-"""Choosing between models at a known price."""
+"""Choice between models at a known privacy cost."""
 
 import lazy_loader
 

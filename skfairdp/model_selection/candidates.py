@@ -199,9 +199,9 @@ def refuse_charging(steps: Iterable[tuple[str, Any]]) -> None:
     for name, step in steps:
         if charges_privacy(step):
             raise ValueError(
-                f"Step {name!r} ({type(step).__name__}) pays for itself; the search accounts for "
-                "its last step alone. Put the search into the Pipeline, as its last step: "
-                "make_pipeline(PrivateTableEncoder(), PrivateSearchCV(classifier, ...)), whose "
+                f"Step {name!r} ({type(step).__name__}) has a privacy cost of its own; the search "
+                "accounts for its last step alone. Put the search into the Pipeline, as its last "
+                "step: make_pipeline(PrivateTableEncoder(), PrivateSearchCV(classifier, ...)). Its "
                 "certificate states the total of both."
             )
 

@@ -1,4 +1,4 @@
-"""The frontier as a page to look around in: one file, no network."""
+"""The frontier as an interactive page: one file, no network."""
 
 from __future__ import annotations
 

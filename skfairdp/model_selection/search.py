@@ -1,4 +1,4 @@
-"""A search over parameters that pays for itself: the best of a random number of candidates."""
+"""Search over parameters at a known cost: the best of a random number of candidates."""
 
 from __future__ import annotations
 

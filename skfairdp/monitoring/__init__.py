@@ -1,4 +1,4 @@
-"""Certificates speak of one day; a monitor keeps the claim as long as the model lives."""
+"""Monitors of deployed models: bounds on gaps that hold at all times after the certificate."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""All that an abstaining classifier remembers of its queries: in one process, or in a file."""
+"""State of an abstaining classifier's queries: in one process, or in a file."""
 
 from __future__ import annotations
 

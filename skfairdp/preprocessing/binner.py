@@ -1,4 +1,4 @@
-"""Bins by bounds that were known before the rows were."""
+"""Bins by declared bounds and categories."""
 
 from __future__ import annotations
 

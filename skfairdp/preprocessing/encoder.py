@@ -1,4 +1,4 @@
-"""One-hot encoding of categories that were known before the rows were."""
+"""One-hot encoding of declared categories."""
 
 from __future__ import annotations
 

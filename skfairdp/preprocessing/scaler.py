@@ -1,4 +1,4 @@
-"""Scaling by bounds that were known before the rows were."""
+"""Scaling by declared bounds."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class PublicScaler(OneToOneFeatureMixin, columns.DeclaredTransformer):
         bottom, top = (float(end) for end in self.feature_range)
         # Divide before subtracting, so that bounds as wide as the floats do not overflow.
         share = (values / 2 - low / 2) / (high / 2 - low / 2)
-        # Rounding may leave the range by an ulp; clip norms downstream rely on the range.
+        # Rounding may leave the range by an ulp; clipping norms downstream rely on the range.
         scaled = np.clip(share * (top - bottom) + bottom, bottom, top).astype(dtype, copy=False)
         return columns.replaced(X if columns.is_polars(X) else rows, positions, scaled)
 

@@ -255,8 +255,8 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
         alike = [n for n in names if n not in declared and looks_like_an_identifier(n)]
         if alike:
             raise ValueError(
-                f"Columns {alike!r} have names of identifiers, which only name people. List them "
-                "in id_columns, which drops them, or declare their kind in columns."
+                f"Columns {alike!r} have names of identifiers, which only identify people. List "
+                "them in id_columns, which drops them, or declare their kind in columns."
             )
         texts = [str(name) for name in names]
         if len(set(texts)) < len(texts):

@@ -39,7 +39,7 @@ def refuse_unfit(estimator: Any) -> None:
         )
     if known.get("ledger") is not None:
         raise ValueError(
-            "'estimator' has its own ledger, which would not hear of the table; set 'ledger' "
+            "'estimator' has its own ledger, which would not record the table; set 'ledger' "
             "on PrivateThinningClassifier, which charges table and training together."
         )
     here = {"classes": "classes", "groups": "groups", "group_sizes": "groups"}

@@ -1,4 +1,4 @@
-"""A plan, drawn from release by release."""
+"""Meter of a plan: counts releases, and refuses those that the plan does not hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices of fits before they run, charges while they run, and receipts of what they left."""
+"""Quotes before fits, charges during fits, and receipts of the fitted state."""
 
 from .charge import Charge
 from .facts import RowFacts

@@ -1,4 +1,4 @@
-"""Result of `quote`: the cost and the promise of a fit that is not made yet."""
+"""Result of `quote`: cost and guarantee of a future fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receipt of a fit: the quote that it kept to, and digests of what it left."""
+"""Receipt of a fit: the quote that it kept to, and digests of the fitted state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rest of a privacy ledger after a release that is not made yet."""
+"""Rest of a ledger's budget after a future release."""
 
 from __future__ import annotations
 

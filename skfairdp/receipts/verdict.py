@@ -1,7 +1,7 @@
 """Verdict on the signal and the noise of a fit, from its plan alone.
 
 Over all steps, the noise that is added to a sum grows like a random walk, and the sum itself at
-most like the number of steps. Their quotient, with every record pulling the same way, is the best
+most like the number of steps. Their quotient, if all records agree, is the best
 case; ``docs/theory/quotes.md`` derives it.
 """
 

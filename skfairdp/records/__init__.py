@@ -1,4 +1,4 @@
-"""Training rows: as a caller gives them."""
+"""Training rows: checked, encoded, in memory or on disk."""
 
 from .given import Given
 

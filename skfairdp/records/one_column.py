@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 _INT64 = 2**63
+_NOT_A_COLUMN = str, bytes, set, frozenset, dict  # a set has no order
 
 
 def unmasked(values: Any) -> Any:
@@ -65,7 +66,7 @@ def column_cells(values: Any) -> NDArray[Any] | pd.Categorical:
             return _of_columnar(values, read)
     if hasattr(values, "__array__"):
         return np.asarray(values)  # it has one type already
-    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
+    if isinstance(values, Iterable) and not isinstance(values, _NOT_A_COLUMN):
         return objects(list(values))
     raise TypeError(f"a {type(values).__name__} has no cells")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, time, timedelta
+from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -32,6 +34,22 @@ _SHARED = re.compile(r"(?:^| )(?:phone|surname|first name|last name|full name)(?
 _PLACE = re.compile(r"^(?:index|unnamed [0-9 ]+)$")
 # Fewer rows, or a smaller share of different values, are no sign of an identifier.
 _ENOUGH_ROWS, _DIFFERENT = 20, 0.5
+# Of these it is certain when two are the same. An object of another type may equal itself alone.
+_FLOATS = float | np.floating
+_NUMBERS = bool | int | np.bool_ | np.integer | _FLOATS
+_EXACT = (
+    *(str, bytes, bool, int, float, np.bool_, np.integer, np.floating, Decimal, UUID),
+    *(date, time, timedelta, np.datetime64, np.timedelta64, pd.Period),
+)
+# Names of types of numpy, pandas, polars, Arrow, torch and array, in small letters.
+_FLOATS_OF_FEWER_BITS = re.compile(r"float(?!64|128|96)|[<>=]f[24]|^[ef]$")
+_TIMES_THAT_ARE_CUT = re.compile(
+    r"64\[\d*(?:ps|fs|as)\]|(?<!e)time64\[ns\]|(?:datetime|duration)\(time_unit='ns'|^time$"
+)
+_ROUNDED = (
+    "'person_ids' holds floats of 16 or 32 bits, or times that are read to fewer digits, whose "
+    "rounding could make one person of two. Read ids as text or as integers."
+)
 _HELD_OUT = b"one held-out row of each person"  # key of the hash of ids; public
 
 
@@ -71,7 +89,7 @@ class Persons:
 
         def below(counts: NDArray[np.int64]) -> NDArray[np.int64]:
             # Numbers as they are equal: 7 and 7.0 are one person.
-            texts = (str(int(each) if _kind(each) == "number" else each) for each in ids)
+            texts = (str(int(each) if isinstance(each, _NUMBERS) else each) for each in ids)
             words = (text.encode("utf-8", "surrogatepass") for text in texts)
             hashes = (int.from_bytes(blake2b(each, key=_HELD_OUT).digest()) for each in words)
             return np.array([h % n for h, n in zip(hashes, counts.tolist(), strict=True)], int)
@@ -85,16 +103,9 @@ def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
     Refused are missing ids, and ids of which it is not certain when two are the same. No message
     shows an id or how many there are.
     """
-    dtype = getattr(person_ids, "dtype", None)
-    dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
-    short = str(dtype).lower().rpartition(".")[2] in ("float16", "bfloat16", "float32")
-    if isinstance(person_ids, list | tuple) or str(dtype) == "object":
-        short = any(isinstance(value, np.float16 | np.float32) for value in person_ids)
-    if short:
-        raise ValueError(
-            "'person_ids' holds floats of 16 or 32 bits, whose rounding could make one person of "
-            "two. Read ids as text or as integers."
-        )
+    for declared in _declared_types(person_ids):
+        if _FLOATS_OF_FEWER_BITS.search(declared) or _TIMES_THAT_ARE_CUT.search(declared):
+            raise ValueError(_ROUNDED)
     ids = label_column(person_ids, n_rows, declared=True, name="person_ids")
     codes, found = factorized(ids)
     if bool(np.any(codes < 0)):
@@ -103,20 +114,30 @@ def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
             "needs the id of its person: give the rows of an unknown person a new id, if no "
             "known person has them, or leave them out."
         )
-    kinds = {_kind(value) for value in found}
+    # All cells and not only different ones: 7, 7.0 and True are equal.
+    cells = ids if isinstance(ids, np.ndarray) and ids.dtype.kind == "O" else found
+    types = set(map(type, cells))
+    if any(issubclass(each, np.float16 | np.float32) for each in types):
+        raise ValueError(_ROUNDED)
+    unknown = sorted(each.__name__ for each in types if not issubclass(each, _EXACT))
+    if unknown:
+        raise ValueError(
+            f"'person_ids' holds values of the type {unknown[0]}, of which it is not certain when "
+            "two are the same. Turn ids into text or whole numbers."
+        )
+    kinds = {_kind(each) for each in types}
     if len(kinds) > 1:
         raise ValueError(
             "'person_ids' mixes kinds of values, such as numbers and texts: 7 and '7' would be two "
             "persons. Turn all ids into text, or all into whole numbers."
         )
-    if kinds == {"number"}:
-        values = np.asarray(found, dtype=np.float64)
-        floats = any(isinstance(value, float | np.floating) for value in found)
-        if floats and bool(np.any((values != np.rint(values)) | (np.abs(values) >= 2.0**53))):
-            raise ValueError(
-                "'person_ids' holds floats that are not whole numbers below 2**53, so that a "
-                "rounded digit could make two persons of one. Read ids as text or as integers."
-            )
+    # The widest floats, for a narrower one would round a fraction away.
+    floats = np.array([each for each in cells if isinstance(each, _FLOATS)], dtype=np.longdouble)
+    if bool(np.any((floats != np.rint(floats)) | (np.abs(floats) >= 2.0**53))):
+        raise ValueError(
+            "'person_ids' holds floats that are not whole numbers below 2**53, so that a "
+            "rounded digit could make two persons of one. Read ids as text or as integers."
+        )
     return Persons(codes, len(found), most)
 
 
@@ -181,7 +202,21 @@ def _measured(values: list[Any]) -> bool:
         return bool((pd.to_numeric(text, errors="coerce").astype(np.float64) % 1.0 > 0.0).any())
 
 
-def _kind(value: Any) -> str:
-    if isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
+def _declared_types(values: Any) -> list[str]:
+    """Names of the types that a column declares, in small letters; of the one column of a table."""
+    if isinstance(values, pd.DataFrame):
+        return [name for _, column in values.items() for name in _declared_types(column)]
+    if hasattr(values, "column_names") or hasattr(values, "get_columns"):  # Arrow, polars
+        columns = values.get_columns() if hasattr(values, "get_columns") else values.itercolumns()
+        return [name for column in columns for name in _declared_types(column)]
+    names = (n for n in ("dtype", "type", "typecode", "format") if hasattr(values, n))
+    declared = getattr(values, next(names, "dtype"), "")
+    if hasattr(declared, "categories"):  # polars lists them
+        declared = getattr(declared.categories, "dtype", "")
+    return [str(declared).lower()]
+
+
+def _kind(kind: type) -> str:
+    if issubclass(kind, _NUMBERS):
         return "number"
-    return "text" if isinstance(value, str) else type(value).__name__
+    return "text" if issubclass(kind, str) else kind.__name__

@@ -1,4 +1,4 @@
-"""Two ways to train an encoder: on raw rows without a promise, or by a plan of noisy sums."""
+"""Training of an encoder: on raw rows without a guarantee, or by a plan of noisy sums."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def descend_privately(
     """Train by clipped per-record gradients with noise, as planned.
 
     The draws that randomise representations in training are secret and each record's
-    own: given all draws, a record moves a sum by no more than the clip norm.
+    own: given all draws, a record moves a sum by no more than the clipping norm.
     """
     release = NoisyRelease(records, plan, clipper, noise)
     (segment,) = plan.segments

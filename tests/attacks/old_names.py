@@ -9,6 +9,7 @@ from pathlib import Path
 
 # Modules that were moved, and where their names are now.
 MOVED = {
+    "skfairdp.aggregation.accounting": "skfairdp.aggregation.voting_plan",
     "skfairdp.aggregation.aggregated": "skfairdp.aggregation.vote_classifier",
     "skfairdp.assumptions": "skfairdp.foundation.assumptions",
     "skfairdp.certificate.digest": "skfairdp.receipts.digests.digest",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -60,6 +61,14 @@ IDS: dict[str, tuple[Callable[[list[Any]], Any], list[Any]]] = {
     "list": (list, [-1.0, "text", LARGE]),
     "objects": (lambda cells: np.array(cells, dtype=object), ["text", LARGE]),
     "Int64": (lambda cells: pd.Series(cells, dtype="Int64"), [LARGE]),
+    "categories": (lambda cells: pd.Series(pd.Categorical(cells)), [LARGE]),
+    "arrow": (lambda cells: pa.chunked_array([pa.array(cells, pa.int64())]), [LARGE]),
+    "dictionary": (lambda cells: pa.array(cells, pa.int64()).dictionary_encode(), [LARGE]),
+    "runs": (lambda cells: pc.run_end_encode(pa.array(cells, pa.int64())), [LARGE]),
+    "decimals": (lambda cells: pa.array(cells).cast(pa.decimal128(30, 0)), [LARGE]),
+    "texts": (lambda cells: pa.array(map(str, cells), pa.large_string()), [LARGE, ""]),
+    "bytes": (lambda cells: [str(cell).encode() for cell in cells], [LARGE, ""]),
+    "polars": (lambda cells: polars_series(cells), [LARGE]),
 }
 # The first setting of each class whose rows go through one of the doors below.
 DOORS = [

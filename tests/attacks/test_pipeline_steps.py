@@ -252,7 +252,7 @@ def test_what_a_frozen_step_of_ours_learned_is_composed() -> None:
     assert stated == certify(Pipeline([("a", table), *frozen.steps[1:]])).privacy
     searched = make_pipeline(FrozenEstimator(table), DPSGDClassifier(max_epochs=1))
     grid = {"dpsgdclassifier__max_grad_norm": [0.5, 1.0]}
-    with pytest.raises(ValueError, match="pays for itself"):
+    with pytest.raises(ValueError, match="privacy cost of its own"):
         PrivateSearchCV(searched, grid, delta=1e-3).fit(X, Y)
 
 

@@ -116,7 +116,7 @@ def test_many_run_audit_passes_the_right_claim_and_catches_less_noise_early(rows
     X, canary = orthogonal_canaries(rows[0], 1)
 
     def audit(broken, error, n_runs):
-        # mu = 1; a doubled clip norm is half of the noise.
+        # mu = 1; a doubled clipping norm is half of the noise.
         return audit_many_runs(
             NoisySum(1.0, broken=broken), X, rows[1], canary,
             confidence_level=1.0 - error, n_runs=n_runs, n_threshold_runs=20,

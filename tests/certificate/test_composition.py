@@ -272,6 +272,23 @@ def test_releases_of_the_model_that_a_certificate_leaves_out_are_found(rows, par
     assert list(unlike_training(more, model.privacy_, others=True)) == []
 
 
+def test_a_file_without_the_events_that_its_model_has_is_not_its_own(rows):
+    """Of counts that compose with the training it could state any epsilon from the model's on."""
+    model = ThresholdClassifier().fit(rows.X, rows.y, sensitive_features=rows.groups)
+    certificate = certify(model, rows.X, sensitive_features=rows.groups, count_epsilon=0.4)
+    privacy = certificate.privacy
+    assert privacy.epsilon > model.privacy_.epsilon
+    without = {"event": None, "exposures": ()}
+    for epsilon in (privacy.epsilon, model.privacy_.epsilon):
+        forged = dataclasses.replace(privacy, epsilon=epsilon, **without)
+        assert not dataclasses.replace(certificate, privacy=forged).verify(model)
+    # A model of which no events are known, as of a rule of its own, has such a total.
+    model.privacy_ = dataclasses.replace(model.privacy_, **without)
+    own = certify(model, rows.X, sensitive_features=rows.groups)
+    assert own.privacy.event is None
+    assert own.verify(model)
+
+
 def test_public_cell_sizes_turn_the_relation_into_zero_out(rows):
     model = ThresholdClassifier().fit(rows.X, rows.y, sensitive_features=rows.groups)
     model.privacy_ = stated(adjacency="add-remove")

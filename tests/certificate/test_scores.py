@@ -325,7 +325,7 @@ def test_a_file_without_its_digest_was_edited(exact: Certificate) -> None:
         ({"y": None}, "pass y"),
         ({"count_epsilon": 1.0, "cell_sizes": "public"}, "cell_sizes='private'"),
         ({"model": "decides"}, "whose predict_proba takes rows alone"),
-        ({"model": "ranks"}, "alike in any company"),
+        ({"model": "ranks"}, "does not depend on the other rows"),
         ({"X": np.where(X < 0.9, X, np.nan)}, "a missing number"),
         ({"X": 2.0 * X - 0.5}, "outside of 0 to 1"),
     ],

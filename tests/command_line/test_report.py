@@ -110,7 +110,7 @@ def test_a_run_that_can_hardly_show_its_tolerance_is_not_made_without_being_aske
     written(folder)
     asked = [a for a in report("--ledger", "l.db", tolerance="0.03") if a != "--anyway"]
     said = refused(capsys, asked)
-    assert "these rows can hardly show what is asked for" in said
+    assert "these rows can hardly show the requested tolerance" in said
     assert "--anyway runs all the same" in said
     assert not (folder / "l.db").exists()
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
@@ -454,11 +454,11 @@ def test_tables_that_cannot_be_used_are_refused(folder, capsys, rows, message) -
         ({}, "A schema is an object of columns"),
         ({"columns": {}}, "A schema is an object of columns"),
         ({"columns": {"a": {"bounds": [0, 1]}}, "more": 1}, "A schema is an object of columns"),
-        ({"columns": {"a": [0, 1]}}, "of the column 'a' than it can; say 'bounds'"),
-        ({"columns": {"a": {"bound": [0, 1]}}}, "of the column 'a' than it can; say 'bounds'"),
-        ({"columns": {"a": {}}}, "must say one thing of the column 'a'"),
-        ({"columns": {"a": {"bounds": [0, 1], "categories": ["x"]}}}, "must say one thing"),
-        ({"columns": {"a": {"bounds": [0, 1], "drop": True}}}, "must say one thing"),
+        ({"columns": {"a": [0, 1]}}, "entry for the column 'a'; allowed is 'bounds'"),
+        ({"columns": {"a": {"bound": [0, 1]}}}, "entry for the column 'a'; allowed is 'bounds'"),
+        ({"columns": {"a": {}}}, "must give the column 'a' one of"),
+        ({"columns": {"a": {"bounds": [0, 1], "categories": ["x"]}}}, "must give the column"),
+        ({"columns": {"a": {"bounds": [0, 1], "drop": True}}}, "must give the column"),
         ({"columns": {"a": {"bounds": [1, 0]}}}, "must be two numbers, [low, high]"),
         ({"columns": {"a": {"bounds": [0, "x"]}}}, "must be two numbers"),
         ({"columns": {"a": {"bounds": [0, 1], "fill": "x"}}}, "'fill' of the column 'a'"),

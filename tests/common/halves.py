@@ -25,6 +25,7 @@ from skfairdp import (
     PATEClassifier,
     SFPATEClassifier,
 )
+from skfairdp.aggregation import ReweighedClassifier
 from skfairdp.exceptions import FairnessWarning
 from skfairdp.records.labels import encode_labels
 from skfairdp.records.rows import check_rows
@@ -168,7 +169,7 @@ class MadeUp:
 
 def with_groups_made_up(estimator: Any) -> Any:
     """The same estimator; of a class that makes up groups, if it needs some and gets none."""
-    if getattr(estimator, "_needs_groups", None) is None:
+    if getattr(estimator, "_needs_groups", None) is None and type(estimator) not in _UNTAGGED:
         return estimator
     kind = globals().get(f"MadeUp{type(estimator).__name__}", type(estimator))
     return kind(**estimator.get_params(deep=False))
@@ -176,7 +177,8 @@ def with_groups_made_up(estimator: Any) -> Any:
 
 # Names of this module, so that they can be pickled.
 _QUIET = (QuietFairPath, QuietFairPathOfThree, QuietFairNumbers)
-for _kind in (*(getattr(skfairdp, name) for name in skfairdp.__all__), *_QUIET):
-    if getattr(_kind, "_needs_groups", None) is not None:
+_UNTAGGED = (ReweighedClassifier,)
+for _kind in (*(getattr(skfairdp, name) for name in skfairdp.__all__), *_QUIET, *_UNTAGGED):
+    if getattr(_kind, "_needs_groups", None) is not None or _kind in _UNTAGGED:
         _name = f"MadeUp{_kind.__name__}"
         globals()[_name] = type(_name, (MadeUp, _kind), {"__module__": __name__})

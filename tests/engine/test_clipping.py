@@ -70,7 +70,7 @@ def assert_close(got: torch.Tensor, want: torch.Tensor, weights, max_norm: float
     """Compare per unit of what the sum may hold at most, not per raw coordinate."""
     scale = max(float(weights.double().sum()) * max_norm, 1e-300)
     assert got.shape == want.shape
-    # The clip norm is lowered by a margin of at most 32 * eps for these small layers.
+    # The clipping norm is lowered by a margin of at most 32 * eps for these small layers.
     assert got.dtype == torch.float64
     margin = 32 * torch.finfo(weights.dtype).eps
     assert float((got - want).norm()) <= (TOLERANCE[weights.dtype] + margin) * scale
@@ -551,7 +551,7 @@ def test_sums_need_no_margin_for_products_in_lower_precision(make, precision):
 
 @pytest.mark.parametrize("make", [Custom, lambda: MLP(4)], ids=["functional", "fused"])
 def test_clipping_is_tight_and_never_above(make):
-    """Fails when the clip norm is doubled, and when clipping is needlessly strict."""
+    """Fails when the clipping norm is doubled, and when clipping is needlessly strict."""
     module, _, clipper = build(make())
     X, y, _ = binary_rows(40)
     raw = row_gradients(module, objective_for(BINARY), X, (y,)).norm(dim=1)

@@ -202,7 +202,7 @@ STATISTIC_CLIP = 1.5
 
 
 def of_output(output, labels):
-    """Of any length: from far below the clip norm to far above it."""
+    """Of any length: from far below the clipping norm to far above it."""
     score = output.reshape(-1)
     return torch.stack([2 * score, score * labels, torch.ones_like(score)], dim=1)
 
@@ -417,7 +417,7 @@ def test_a_statistic_leaves_the_module_as_it_was():
     assert torch.equal(first, again)  # as at prediction: nothing is dropped
 
 
-# Clip norms chosen from noisy counts.
+# Clipping norms chosen from noisy counts.
 
 
 def counted(bench, stds=(0.0, 0.0), weights=(0.1, 0.1), rate=1.0):
@@ -429,7 +429,7 @@ def counted(bench, stds=(0.0, 0.0), weights=(0.1, 0.1), rate=1.0):
 
 
 class Chooser:
-    """Gives fixed clip norms and remembers the counts."""
+    """Gives fixed clipping norms and remembers the counts."""
 
     def __init__(self, *norms):
         self.norms = np.array(norms)

@@ -137,7 +137,7 @@ def test_a_convolutional_net_and_images():
 @pytest.mark.parametrize("reproducible", [False, True])
 def test_random_state_seeds_dropout_in_tests_alone(monkeypatch, reproducible):
     # With masks that are known, a record less moves those of all others in the batch, and so
-    # the sum by many times the clip norm.
+    # the sum by many times the clipping norm.
     X, y, _ = two_groups(100)
     seen = []
 

@@ -1,4 +1,4 @@
-"""DPSGD-F: clip norms that follow noisy counts of long gradients."""
+"""DPSGD-F: clipping norms that follow noisy counts of long gradients."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_every_tolerance_is_read_off_one_fit(group_at_predict):
     with pytest.raises(ValueError, match="'tolerance' must be"):
         model.at(1.5)
     model.scored_ = model.scored_ + 1
-    with pytest.raises(ValueError, match="not as fit left it"):
+    with pytest.raises(ValueError, match="was changed after fit"):
         model.at(0.2)
 
 

@@ -547,7 +547,7 @@ def test_a_model_that_was_changed_has_no_path_to_stand_on(fitted) -> None:
     assert model.at(0.5).multiplier_ == fitted.at(0.5).multiplier_
     with torch.no_grad():
         next(model.module_.parameters()).add_(1.0)
-    with pytest.raises(ValueError, match="not as fit left it"):
+    with pytest.raises(ValueError, match="was changed after fit"):
         model.at(0.5)
 
 

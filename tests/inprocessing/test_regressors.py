@@ -75,7 +75,7 @@ def sum_of_gradients(model, X, y, monkeypatch) -> tuple[np.ndarray, float]:
 
 
 def moved(model_of, y_of_record, monkeypatch) -> float:
-    """How far one record's target moves the first clipped sum, over the clip norm.
+    """How far one record's target moves the first clipped sum, over the clipping norm.
 
     The first step takes every record, and its sum is divided by their number.
     """

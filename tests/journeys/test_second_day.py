@@ -101,7 +101,7 @@ def test_a_plan_for_odds_counts_each_group_and_label(told) -> None:
 def test_a_run_that_can_hardly_show_its_tolerance_needs_anyway(told) -> None:
     code, _, said = told("report", "bank.csv", *ASKED, "--tolerance", ".01")
     assert code == 2
-    assert "these rows can hardly show what is asked for" in said
+    assert "these rows can hardly show the requested tolerance" in said
     assert "Nothing was spent." in said
     assert not Path("bank.skfairdp-ledger.db").exists()
 
@@ -156,7 +156,7 @@ def test_identifiers_lead_to_persons_first_and_names_that_are_none_can_be_kept(t
     assert "has_phone" not in said  # a flag
     assert said.index("--person-ids") < said.index("--drop") < said.index("--keep")
     _, _, said = told("plan", "raw.csv", *ASKED, "--person-ids", "customer")
-    assert "Leave them out: --drop 'contract no'. If they are none" in said
+    assert "Leave them out: --drop 'contract no'. If they are not" in said
     more = ("--keep", "contract no", "--person-ids", "customer")
     _, _, said = told("plan", "raw.csv", *ASKED, *more)
     assert "Some person has rows of different groups" in said

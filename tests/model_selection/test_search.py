@@ -527,7 +527,11 @@ def test_bad_settings_are_refused_and_leave_nothing_behind(search, message) -> N
         (lambda X: np.where(X > 2, np.inf, X), PublicScaler((-6, 6)), "infinity in"),
         (csr_array, PublicScaler((-6, 6)), "Sparse data was passed"),
         (np.asarray, StandardScaler(), "Step 'scale' .* learned from rows"),
-        (np.asarray, PrivateTableEncoder(encoding="onehot"), "Step 'scale' .* pays for itself"),
+        (
+            np.asarray,
+            PrivateTableEncoder(encoding="onehot"),
+            "Step 'scale' .* privacy cost of its own",
+        ),
     ],
 )
 def test_rows_and_steps_of_a_pipeline_are_refused_before_any_charge(

@@ -24,7 +24,7 @@ ACTIVATIONS = [nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.LeakyReLU, nn.
 
 @st.composite
 def problems(draw):
-    """A stack of linear layers, rows, targets, weights and a clip norm."""
+    """A stack of linear layers, rows, targets, weights and a clipping norm."""
     torch.manual_seed(draw(st.integers(0, 2**31)))
     dtype = draw(st.sampled_from([torch.float32, torch.float64]))
     widths = draw(st.lists(st.integers(1, 40), min_size=1, max_size=4))
@@ -81,7 +81,7 @@ def test_three_ways_agree(problem):
     functional = FunctionalClipper(module, flat, objective).clipped_sums(X, (y,), max_norm, weights)
     target = y.double() if y.is_floating_point() else y
     want = clipped_sum(module.double(), objective, X.double(), (target,), max_norm, weights)
-    # Both lower the clip norm by a margin of at most 48 * eps at these widths.
+    # Both lower the clipping norm by a margin of at most 48 * eps at these widths.
     assert got.dtype == functional.dtype == torch.float64
     eps = torch.finfo(X.dtype).eps
     allowed = TOLERANCE[X.dtype] + 48 * eps + eps * reach(module, X)

@@ -1,1 +1,1 @@
-"""Teachers on disjoint shards: how they are trained, kept apart and asked."""
+"""Teachers on disjoint shards: training, isolation and votes."""

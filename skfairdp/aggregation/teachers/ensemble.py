@@ -1,4 +1,4 @@
-"""Votes of an ensemble of teachers, whatever trained them."""
+"""Votes of an ensemble of teachers of any kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train one teacher a shard, by whichever way is fastest for its kind."""
+"""Training of one teacher for each shard, by the fastest way for its kind."""
 
 from __future__ import annotations
 

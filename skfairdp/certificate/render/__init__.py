@@ -1,1 +1,1 @@
-"""The forms of a certificate: all of them show the sections that `sections` makes of its claims."""
+"""Forms of a certificate: each shows the sections that `sections` makes of its claims."""

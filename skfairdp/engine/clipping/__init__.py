@@ -1,1 +1,1 @@
-"""Private rows to a bounded sum: every way to clip records, and the choice between them."""
+"""Clipping of records to bounded sums: all methods, and the choice between them."""

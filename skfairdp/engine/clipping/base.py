@@ -30,13 +30,13 @@ class Clipper:
 
     A subclass computes what a block of rows adds. `_of_block`: vectors whose products are the
     gradients of the records, upper bounds of their squared norms, and the module's outputs.
-    `_block_sums`: from vectors, squared norms, clip norms, weights (S, B) and the block. Both may
-    be overwritten by the next block.
+    `_block_sums`: from vectors, squared norms, clipping norms, weights (S, B) and the block. Both
+    may be overwritten by the next block.
     """
 
     path: str  # ``"fused"`` or ``"functional"``; both give the same sums
-    # The clip norm is lowered by this fraction, so that no rounding lifts a record's vector above
-    # `max_norm` (:func:`skfairdp.engine.clipping.norms.rounding_margin`)
+    # The clipping norm is lowered by this fraction, so that no rounding lifts a record's vector
+    # above `max_norm` (:func:`skfairdp.engine.clipping.norms.rounding_margin`)
     margin: float
     # Products that are added to an inner product of gradients, where norms of means come from these
     product_terms: int

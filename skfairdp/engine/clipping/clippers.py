@@ -1,4 +1,4 @@
-"""The only place where private rows turn into a bounded sum, in the cheapest way for a module."""
+"""Choice of the cheapest way to clip: only clippers turn private rows into a bounded sum."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Recognise modules that are plain stacks of linear layers and activations.
 
-Only structures whose forward pass is certain are taken for a stack: exactly
-``nn.Sequential`` (nested as you like) and exactly our :class:`MLP`, without hooks.
-A module with its own forward may do anything with its linear layers.
+Only structures with a known forward pass count as a stack: exactly ``nn.Sequential`` (nested at any
+depth) and exactly :class:`~skfairdp.engine.modules.MLP`, without hooks. A module with its own
+forward may do anything with its linear layers.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ so ``||fl(S) - S|| <= g * sum_i ||x_i||``. With at most ``M`` records, of weight
 
     ||fl(S(D)) - fl(S(D'))||  <=  ||x_i|| + 2 g M w_max C,
 
-and this is at most ``w C`` for a record of weight ``w`` if its clip norm was lowered by the
+and this is at most ``w C`` for a record of weight ``w`` if its clipping norm was lowered by the
 fraction ``2 g M w_max / w``. ``M`` is a public number (``row_capacity``), computed from
 the sizes that the plan was made from; more rows are refused before anything is charged.
 Nothing here depends on the rows, on how many there are, or on which of them were drawn.
@@ -69,7 +69,7 @@ UNIT = 2.0**-53
 
 
 def rounding_margin(dtype: torch.dtype, n_terms: int = 1024) -> float:
-    """Return the fraction by which a clip norm is lowered for a record's own rounding.
+    """Return the fraction by which a clipping norm is lowered for a record's own rounding.
 
     `dtype`: arithmetic of the module, ``torch.float32`` or ``torch.float64``. `n_terms`: largest
     number of squares that are added in that arithmetic to get one record's norm. Result: relative

@@ -1,4 +1,4 @@
-"""Figures about true groups from randomised ones, and decisions that even them out."""
+"""Figures about true groups from randomised ones, and decisions that equalise them."""
 
 from __future__ import annotations
 

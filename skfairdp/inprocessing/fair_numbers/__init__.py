@@ -1,1 +1,1 @@
-"""Regressors with groups' predictions alike, as scores and released tables of them."""
+"""Fair regressors: private scores, and released tables of them."""

@@ -1,4 +1,4 @@
-"""Regressor with every distance between the groups' predictions, by one private fit."""
+"""Fair regressor: one private fit for every tolerance between the groups' predictions."""
 
 from __future__ import annotations
 
