@@ -120,8 +120,7 @@ def fit_within(
     steps = [(n, clone(step)) for n, step in pipeline.steps if step not in (None, "passthrough")]
     place = [_table_in(step) is not None for _, step in steps[:-1]].index(True)
     holder, model, whole = steps[place][1], steps[-1][1], ("whole", "passthrough")
-    table = _table_in(holder)
-    assert table is not None
+    table: Any = _table_in(holder)
     later = Pipeline([whole, *steps[place + 1 : -1]])
     rows = Pipeline([whole, *steps[:place]]).fit_transform(X)
     table.set_params(epsilon=table_share * epsilon, delta=min(table.delta, final.delta / 10))

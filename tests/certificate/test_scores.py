@@ -347,3 +347,17 @@ def test_what_has_no_scores_is_refused(asked: dict, said: str) -> None:
     model = {"decides": Decides, "ranks": Ranks, None: Scores}[given.pop("model", None)]()
     with pytest.raises(ValueError, match=said):
         certify(model.fit(X), scores=True, **given)
+
+
+@pytest.mark.parametrize("template", ["bias-scenario", "eu-ai-act", "nist-800-226"])
+def test_templates_put_scores_under_a_heading_of_theirs(exact: Certificate, template: str) -> None:
+    assert "<h2>Scores by group</h2>" in exact.to_html()
+    page = exact.to_html(template=template)
+    assert "<h3>Scores by group</h3>" in page
+    assert page.index("<h3>Who is affected</h3>") < page.index("<h3>Scores by group</h3>")
+
+
+def test_intervals_stay_in_one_line_where_there_is_room(exact: Certificate) -> None:
+    page = exact.to_html()
+    assert re.search(r"<td class='number short'>0\.\d{3} to 0\.\d{3}</td>", page)
+    assert ".short{white-space:nowrap}" in page
