@@ -129,7 +129,8 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/fair_path/path.py": {
         "none": "ReleasedPath.gaps ReleasedPath.gap_stds",
         "together": "ReleasedPath.gap_bounds",
-        "fresh": "ReleasedPath.points ReleasedPath.choose start_of",
+        "fresh": "ReleasedPath.points start_of",
+        "order": "ReleasedPath.way",
     },
     "inprocessing/fair_path/points.py": {"order": "PathClassifier._path_of"},
     "inprocessing/fair_path/tables.py": {

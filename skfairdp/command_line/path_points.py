@@ -20,18 +20,19 @@ def largest_shown(model: FairPathClassifier, outlook: Outlook) -> FairPathClassi
 
     From the start on, a point is passed if at its estimated gap, and at those of all points before
     it, held-out rows show the tolerance in nine of ten runs, with the noise of the released tables
-    and the draw of both parts counted in. As in `ReleasedPath.choose` the first point that should
-    not be passed is fixed before the noise of the tables is drawn, so passing it takes an error
-    of its own noise, and not the best of many.
+    and the draw of both parts counted in. As in `ReleasedPath.choose` gaps from too much correction
+    may be looked at from no constraint on in place of the start, and the first point that should
+    not be passed is fixed before the noise of the tables is drawn, so passing it takes an error of
+    its own noise, and not the best of many.
     """
     request, path = outlook.request, model._path_of(model.plan_)
-    points, tolerances = path.points()
-    gaps, stds = (each[:, points] for each in path.differences)
+    points = path.way
+    gaps, stds = path.under, path.differences[1][:, points]
     trials = path.rates.trials_of(path.sizes)  # of each rate and group, among rows trained on
     levels = np.clip(path.levels[:, :, points], 0.0, 1.0)
     n_pairs = len(gaps) // len(trials)
     share = request.held_out / (1.0 - request.held_out)
-    kept = np.ones(len(points), dtype=bool)
+    inwards, outwards = np.ones((2, len(points)), dtype=bool)
     for at, of_groups in enumerate(trials):
         sizes = {str(i): max(1, int(n * share)) for i, n in enumerate(of_groups)}
         planned = [
@@ -54,12 +55,15 @@ def largest_shown(model: FairPathClassifier, outlook: Outlook) -> FairPathClassi
         of_rate = slice(at * n_pairs, (at + 1) * n_pairs)
         spread = np.sqrt(stds[of_rate] ** 2 + deviations**2 + drawn)
         room = request.tolerance - margins - planned[0].quantile() * spread
-        kept &= (np.abs(gaps[of_rate]) <= room).all(axis=0)
-    passed = int(np.logical_and.accumulate(kept).sum())
-    # `at` answers with the last point of a tolerance.
-    ends = np.searchsorted(tolerances, tolerances, side="right")
-    last = tolerances[ends <= passed]
-    chosen = float(last[-1]) if len(last) else float(tolerances[0])
+        inwards &= (gaps[of_rate] <= room).all(axis=0)
+        outwards &= (-gaps[of_rate] <= room).all(axis=0)
+    both = np.logical_and.accumulate(inwards & outwards)
+    outwards = np.logical_and.accumulate(outwards[::-1])[::-1]
+    passed = both | (np.logical_and.accumulate(inwards) & outwards)
+    _, tolerances = path.points()
+    ends = np.array([path.choose(float(each))[0] for each in tolerances], dtype=np.int64)
+    last = tolerances[passed[np.abs(ends - path.start)]]
+    chosen = float(last[-1] if len(last) else tolerances.min())
     return model.at(min(max(chosen, 1e-9), 1.0 - 1e-9))
 
 

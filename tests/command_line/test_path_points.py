@@ -47,9 +47,10 @@ class Path127:
         changed = np.zeros((2, 1, 2, side))
         changed[0, 0, 0] = -grown  # fewer of the first group, the nearer to no constraint
         stds = np.full(side, std)
+        rates = Rates.of("demographic_parity")
         self._path = ReleasedPath(
-            Rates.of("demographic_parity"), multipliers, decided, changed,
-            np.zeros((2, side)), std, stds, stds, start=side,
+            rates, multipliers, decided, changed, np.zeros((2, side)), std, stds, stds,
+            start=side, direction=rates.direction(decided.sum(axis=2)),
         )  # fmt: skip
 
     def _path_of(self, plan: Any) -> ReleasedPath:

@@ -34,8 +34,9 @@ def released_path(
     of_path, of_right = (PrefixSums(SIDE, stds[name]).stds for name in ("path", "accuracy"))
     of_sums = of_path * tables.rates.balanced_std, of_right
     return ReleasedPath(
-        tables.rates, multipliers, *released, stds["decisions"], *of_sums, start=SIDE
-    )
+        tables.rates, multipliers, *released, stds["decisions"], *of_sums,
+        start=SIDE, direction=direction,
+    )  # fmt: skip
 
 
 class Redrawn:

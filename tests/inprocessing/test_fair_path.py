@@ -330,7 +330,7 @@ def test_what_all_groups_share_of_the_noise_is_taken_off(notion: str, n_groups: 
     exact = ReleasedPath(
         rates, AROUND_ONE, decided, np.zeros((2, len(rates.names), n_groups, 8)),
         np.zeros((2, 8)),
-        8.0, np.full(8, 12.0), np.zeros(8), start=0,
+        8.0, np.full(8, 12.0), np.zeros(8), start=0, direction=np.ones((n_groups, 2)),
     )  # fmt: skip
     noise, drawn = NoiseSource(2), []
     for _ in range(400):
@@ -366,9 +366,11 @@ def test_a_tolerance_is_kept_where_the_path_is_around_one(
     changes = successes - middle[:, None]
     changed = np.stack([changes[:, 7::-1], changes[:, 9:]])[:, None]
     sums = PrefixSums(8, 13.0 * prefix_norm(8))
+    rates = Rates.of("demographic_parity")
     exact = ReleasedPath(
-        Rates.of("demographic_parity"), AROUND_ONE, decided, changed, np.zeros((2, 8)), 10.0,
-        sums.stds, np.zeros(8), shared=0.5, start=AROUND_ONE.tolist().index(start),
+        rates, AROUND_ONE, decided, changed, np.zeros((2, 8)), 10.0, sums.stds, np.zeros(8),
+        shared=0.5, start=AROUND_ONE.tolist().index(start),
+        direction=rates.direction(decided.sum(axis=2)),
     )  # fmt: skip
     counts = np.diff(changed, axis=-1, prepend=0.0).astype(np.int64)
     noise, kept, over = NoiseSource(4), 0, 0

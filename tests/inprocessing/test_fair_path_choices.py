@@ -10,7 +10,10 @@ import pytest
 from scipy.stats import beta, binom
 
 from skfairdp import FairPathClassifier
-from skfairdp.inprocessing.fair_path.path import MARGIN
+from skfairdp.fairness.notions import NOTIONS
+from skfairdp.inprocessing.fair_path import path as path_module
+from skfairdp.inprocessing.fair_path.compared_rates import Rates
+from skfairdp.inprocessing.fair_path.path import MARGIN, SIDE, ReleasedPath, around
 from skfairdp.privacy.noise import NoiseSource
 from tests.inprocessing.redrawn import Redrawn
 
@@ -75,6 +78,105 @@ def missed(redrawn: Redrawn, tolerance: float, n: int, *, honest: bool = True) -
         beyond = (exact > path.gap_bounds)[path.points()[0]].any()
         found += kept <= tolerance, kept <= tolerance < exact[point], exact[point] > kept, beyond
     return found
+
+
+# -- a start that corrects too much -------------------------------------------------------
+
+
+def straight(
+    left: float, end: float, outwards: float = 1.0, swapped: bool = False, std: float = 0.0
+) -> ReleasedPath:
+    """Path of two groups whose gap goes evenly from `left` without a constraint to `end`.
+
+    `outwards`: sign of the multipliers. `swapped`: whether the other group is selected more.
+    """
+    multipliers, half = around(4.0 * outwards), np.array([5000.0, 1000.0])
+    gaps = np.linspace(end, left, SIDE + 1) / (2.0 * outwards)
+    signs = np.array([1.0, -1.0]) if swapped else np.array([-1.0, 1.0])
+    selected = half[:, None] * (1.0 + 2.0 * outwards * signs[:, None] * gaps)
+    changed = np.zeros((2, 1, 2, SIDE))
+    changed[0 if outwards > 0.0 else 1, 0] = selected[:, 1:] - selected[:, :1]
+    decided = np.stack([2.0 * half - selected[:, 0], selected[:, 0]], axis=1)[:, None]
+    rates = Rates.of("demographic_parity")
+    direction = rates.direction(np.ones((2, 2))) * (-1.0 if swapped != (outwards < 0.0) else 1.0)
+    return ReleasedPath(
+        rates, multipliers, np.concatenate([decided, decided], axis=1) / 2.0, changed,
+        np.zeros((2, SIDE)), std, np.full(SIDE, std), np.ones(SIDE),
+        start=SIDE, direction=direction,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("outwards", [-1.0, 1.0])
+def test_a_start_that_corrects_too_much_is_left(outwards: float, swapped: bool) -> None:
+    path = straight(0.2, -0.2, outwards, swapped, std=5.0)
+    assert path.gaps[path.start] == pytest.approx(0.2)
+    assert (path.under[0, 0], path.under[0, -1]) == pytest.approx((-0.2, 0.2))
+    point, kept = path.choose(0.1)
+    assert kept == 0.1
+    assert 0.06 < path.under[0, np.abs(point - path.start)] <= 0.1
+    points, tolerances = path.points()
+    assert (np.diff(tolerances[1:]) >= 0.0).all()
+    # The start is listed with what it keeps to, though a smaller tolerance has another answer.
+    assert points[0] == path.start
+    assert tolerances[0] > 0.2 > tolerances[1]
+    for tolerance in (0.05, 0.1, 0.19, 0.21, 0.3):
+        listed = points[tolerances <= tolerance][-1]
+        assert path.choose(tolerance) == (listed, tolerance)
+    assert path.choose(0.5 * tolerances[1]) == (path.start, tolerances[0])
+
+
+def test_a_gap_that_changes_sides_at_once_is_not_passed_over() -> None:
+    """No point keeps to the tolerance, so neither walk may stop between."""
+    path = straight(0.2, -0.2, std=5.0)
+    jump = path.changed.copy()
+    jump[0, 0, :, : SIDE // 2] = 0.0  # -0.2 up to here
+    jump[0, 0, :, SIDE // 2 :] = path.changed[0, 0, :, -1:]
+    path = replace(path, changed=jump)
+    point, kept = path.choose(0.1)
+    assert point == path.start
+    assert kept > 0.2
+
+
+@pytest.mark.parametrize("holds", [True, False])
+@pytest.mark.parametrize("left", [0.11, 0.2])
+def test_walks_from_both_sides_keep_in_nine_of_ten(left: float, holds: bool, monkeypatch) -> None:
+    """Noise is a third of the tolerance. Fails with a chance of 1e-6 where the error is .1."""
+    if not holds:
+        monkeypatch.setattr(path_module, "INWARD_MARGIN", -1.0)
+        monkeypatch.setattr(path_module, "OUTWARD_MARGIN", -1.0)
+    std, n = 30.0, 200
+    path = straight(left, -0.2, std=std)
+    exact, rng = path.gaps, np.random.default_rng(0)
+    kept = over = 0
+    for _ in range(n):
+        noise = rng.normal(0.0, std, (*path.decided.shape, 1))[..., 0]
+        noisy = replace(
+            path,
+            decided=path.decided + noise,
+            changed=path.changed + rng.normal(0.0, std, (2, 1, 2, 1)),
+        )
+        point, reached = noisy.choose(0.1)
+        kept += reached <= 0.1
+        over += reached <= 0.1 < exact[point]
+    assert kept > n / 2
+    assert (over <= binom.ppf(1.0 - 1e-6, n, ERROR)) == holds
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("notion", sorted(NOTIONS))
+def test_successes_of_the_group_that_pays_fall(notion: str, n_classes: int) -> None:
+    """Costs of one group's successes alone make it the dearer one of each of its pairs."""
+    rates = Rates.of(notion, range(n_classes))
+    for dear in range(3):
+        for rate, successes in enumerate(rates.successes):
+            costs = np.zeros((3, n_classes, n_classes))
+            costs[dear] = successes
+            signs = rates.dearer(rates.plain(costs)).reshape(len(rates.names), 3)[rate]
+            pairs = [(0, 1), (0, 2), (1, 2)]
+            for sign, (first, second) in zip(signs, pairs, strict=True):
+                if dear in (first, second):
+                    assert sign == (1.0 if dear == second else -1.0)
 
 
 def at_most(count: int, n: int, level: float = 0.95) -> float:

@@ -97,13 +97,13 @@ class FairPathClassifier(PathClassifier):
         The same of right answers; without noise where features and labels are public.
     start_ : float
         Multiplier of the smallest gap, by a table that is used for nothing else. Every tolerance
-        is looked for from here towards 0.
+        is looked for between here and 0.
     multiplier_ : float
         The point in use; the rule is ``2 eta - 1 - multiplier_ * s > 0``, and of more than two
         classes the largest ``eta_k - multiplier_ * s_k``.
     kept_tolerance_ : float
         The gap among the training rows is at most this in nine fits of ten: `tolerance`, or a
-        larger figure where the start does not keep to it; then the start is in use.
+        larger figure where no point is shown to keep to it; then the start is in use.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class FairPathClassifier(PathClassifier):
     Warns
     -----
     FairnessWarning
-        The start does not keep to the tolerance, and is used.
+        No point is shown to keep to the tolerance; the start is used.
 
     Notes
     -----

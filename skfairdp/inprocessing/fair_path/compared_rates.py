@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.fairness.notions import get_notion
+from skfairdp.inprocessing.fair_path.envelope import costs_of
 from skfairdp.inprocessing.rates.constraints import Floats
 
 
@@ -129,6 +131,19 @@ class Rates:
         first, second = self.trials_of(sizes)[0]
         share = second / (first + second)
         return self.plain(np.multiply.outer(np.array([-share, 1.0 - share]), self.selected[0]))
+
+    def dearer(self, direction: Floats) -> Floats:
+        """Whether a success costs the second group of each pair more, as 1, or the first, as -1.
+
+        Shape (n_rates * n_pairs,). The larger the multiplier, the fewer successes the dearer group
+        has, if the scores are right. `direction`: see `costs_of`.
+        """
+        by_answer = costs_of(direction)
+        relative = by_answer - by_answer.mean(axis=2, keepdims=True)
+        costs = np.tensordot(self.successes, relative, axes=([1, 2], [1, 2]))
+        costs = costs / self.successes.sum(axis=(1, 2))[:, None]
+        first, second = np.array(list(combinations(range(len(direction)), 2))).T
+        return np.where(costs[:, second] < costs[:, first], -1.0, 1.0).ravel()
 
     def plain(self, costs: Floats) -> Floats:
         """Costs (n_groups, n_labels, n_answers) as a direction; of two classes the second's."""

@@ -112,10 +112,12 @@ class FairPathDisplay(PanelDisplay):
     def _draw(self, ax: Axes) -> None:
         # What `at` answers: the last point of each tolerance.
         path = self.path.drop_duplicates("tolerance", keep="last")
+        if not path["tolerance"].is_monotonic_increasing:
+            path = path.iloc[1:]  # the start, which no tolerance is answered with
         low, high = (path["accuracy"] + side * path["accuracy_std"] for side in (-1.0, 1.0))
         ax.fill_between(path["tolerance"], low, high, alpha=0.2, linewidth=0.0)
         ax.plot(path["tolerance"], path["accuracy"], label="tolerance kept, training rows")
-        used = path[path["multiplier"] == self.at]
+        used = self.path[self.path["multiplier"] == self.at]
         ax.plot(used["tolerance"], used["accuracy"], "o", color="black", label="in use")
         for place, (tolerance, certificate) in enumerate((self.certificates or {}).items()):
             (claim,) = certificate.fairness

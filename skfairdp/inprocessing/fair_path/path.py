@@ -34,7 +34,11 @@ ERROR = 0.1
 # A point is passed where its gap keeps to the tolerance with this many standard errors to spare.
 # Enough for one point that is fixed before its noise is drawn, and for no other: the walk starts
 # where another release says.
-MARGIN = float(ndtri(1.0 - 0.8 * ERROR))
+MARGIN = float(ndtri(1.0 - 0.55 * ERROR))
+# Such margins of two more walks, which answer where the first one cannot leave a start that
+# corrects too much: from the start, and from no constraint outwards.
+INWARD_MARGIN = float(ndtri(1.0 - 0.15 * ERROR))
+OUTWARD_MARGIN = float(ndtri(1.0 - 0.1 * ERROR))
 
 
 def around(start: float) -> Floats:
@@ -64,7 +68,8 @@ class ReleasedPath:
     `improved` (2, side): the same of right answers. `decided_std`: standard deviation of the noise
     of each entry of `decided`. `changed_stds`, `improved_stds` (side,): those of each prefix sum.
     `shared`: part of the noise that is taken off each group, all together being known. `start`:
-    position in `multipliers` where a walk begins; must not depend on the noise of these tables.
+    position in `multipliers` where a walk begins; must not depend on the noise of these tables, nor
+    must `direction`: costs of answers along the path, as `costs_of` takes them.
     """
 
     rates: Rates
@@ -77,6 +82,7 @@ class ReleasedPath:
     improved_stds: Floats
     shared: float = 0.0
     start: int = field(kw_only=True)
+    direction: Floats = field(kw_only=True)
 
     @property
     def sizes(self) -> Floats:
@@ -168,37 +174,59 @@ class ReleasedPath:
         margin = -float(ndtri(0.8 * ERROR / (2.0 * gaps.size)))
         return np.asarray((np.abs(gaps) + margin * stds).max(axis=0))
 
-    def points(self) -> tuple[NDArray[np.int64], Floats]:
-        """Points from the start to no constraint, and the tolerance with which each is reached.
-
-        Result `points`: positions in `multipliers`. `tolerances`: largest |gap| and `MARGIN`
-        standard errors on the way to each point; ascending.
-        """
+    @cached_property
+    def way(self) -> NDArray[np.int64]:
+        """Points from the start to no constraint, as positions in `multipliers`."""
         free = int(np.searchsorted(self.multipliers, 0.0))
         step = 1 if self.start <= free else -1
-        points = np.arange(self.start, free + step, step)
-        gaps, stds = self.differences
-        reach = (np.abs(gaps) + MARGIN * stds).max(axis=0)[points]
-        return points, np.maximum.accumulate(reach)
+        return np.arange(self.start, free + step, step)
+
+    @cached_property
+    def under(self) -> Floats:
+        """Gaps on the way, positive where too little is corrected, if the scores are right.
+
+        Shape (n_rates * n_pairs, n_way). Which sign this is follows from the direction.
+        """
+        signs = self.rates.dearer(self.direction)
+        outwards = -1.0 if self.multipliers[self.start] < 0.0 else 1.0
+        return np.asarray(outwards * signs[:, None] * self.differences[0][:, self.way])
+
+    def points(self) -> tuple[NDArray[np.int64], Floats]:
+        """List the start and the points that tolerances are answered with.
+
+        Result `points`: positions in `multipliers`. `tolerances`: smallest one that each keeps to,
+        ascending after the start; the last point of those within a tolerance is the answer.
+        """
+        gaps, stds = self.under, self.differences[1][:, self.way]
+        walked = np.maximum.accumulate((np.abs(gaps) + MARGIN * stds).max(axis=0))
+        inwards = np.maximum.accumulate((gaps + INWARD_MARGIN * stds).max(axis=0))
+        outwards = (OUTWARD_MARGIN * stds - gaps).max(axis=0)
+        outwards = np.maximum.accumulate(outwards[::-1])[::-1]
+        # The walk inwards ends at a point, unless the tolerance suffices for the next one too.
+        ends = outwards < np.append(inwards[1:], np.inf)
+        reach = np.minimum(walked, np.where(ends, np.maximum(inwards, outwards), np.inf))
+        # Of all points that a tolerance reaches the one with the smallest correction.
+        answers = reach <= np.minimum.accumulate(reach[::-1])[::-1]
+        answers[0] = True
+        return self.way[answers], reach[answers]
 
     def choose(self, tolerance: float) -> tuple[int, float]:
-        """Walk from the start towards no constraint, as far as a tolerance is kept.
+        """Find the point of the smallest correction that is shown to keep to a tolerance.
 
         For a tolerance that was fixed before these tables were released the gap at `point` is above
         `kept` with a chance of at most `ERROR`: see ``docs/theory/fair_path.md``.
 
-        Result `point`: position in `multipliers`; the start where it does not keep to the
-        tolerance. `kept`: the tolerance; where the start does not keep to it, what the start
-        keeps to.
+        Result `point`: position in `multipliers`; the start where no point is shown to keep to the
+        tolerance. `kept`: the tolerance; where there is no such point, what the start keeps to.
         """
         points, tolerances = self.points()
-        passed = int(np.searchsorted(tolerances, tolerance, side="right"))
-        if passed == 0:
-            return int(points[0]), float(tolerances[0])
-        return int(points[passed - 1]), float(tolerance)
+        shown = points[tolerances <= tolerance]
+        if len(shown) == 0:
+            return self.start, float(tolerances[0])
+        return int(shown[-1]), float(tolerance)
 
     def frame(self, groups: tuple) -> pd.DataFrame:
-        """Lay out the points between the start and no constraint."""
+        """Lay out the start, and the points between it and no constraint that are answers."""
         points, tolerances = self.points()
         levels = {
             f"rate of {group}{name and f' ({name})'}": self.levels[r, g, points]

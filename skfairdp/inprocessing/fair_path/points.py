@@ -74,6 +74,7 @@ class PathClassifier(EveryTolerance, GradientClassifier):
             of_accuracy,
             shared,
             start=int(np.searchsorted(multipliers, self.start_)),
+            direction=self.direction_,
         )
 
     def _stand_at(self, path: ReleasedPath) -> None:
@@ -91,12 +92,13 @@ class PathClassifier(EveryTolerance, GradientClassifier):
             )
 
     def path(self) -> pd.DataFrame:
-        """List the points of the path, from its start to no constraint.
+        """List the start of the path, and its points that tolerances are answered with.
 
         Returns
         -------
         DataFrame
-            A row a point: the smallest tolerance that `at` answers with it, its multiplier, the
+            The start, with the tolerance that it keeps to; then a row a point, towards no
+            constraint: the smallest tolerance that `at` answers with it. Its multiplier, the
             estimated gap, rate of each group and accuracy, and their standard errors
             (``gap_std``, ``accuracy_std``), which are those of the released table's noise: all
             are about the training rows. In nine fits of ten no gap is above its ``gap_bound``, at

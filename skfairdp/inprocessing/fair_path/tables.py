@@ -187,7 +187,8 @@ class Tables:
         side = changed.shape[-1]
         # Standard errors are not asked for.
         tables, stds = (first, changed, np.zeros((2, side))), (0.0, *np.zeros((2, side)))
-        return start_of(ReleasedPath(self.rates, COARSE, *tables, *stds, start=side))
+        coarse = ReleasedPath(self.rates, COARSE, *tables, *stds, start=side, direction=direction)
+        return start_of(coarse)
 
     def multipliers(self, start: float) -> Floats:
         """Points of the path, ascending; decisions are counted in the middle."""
