@@ -258,7 +258,7 @@ def test_an_edited_certificate_gets_no_new_digest(exact: Certificate) -> None:
     assert not edited.examine().holds
     assert "EDITED" in edited.to_model_card()
     assert "EDITED" not in exact.to_model_card()
-    with pytest.raises(ValueError, match="was edited, so it is not written"):
+    with pytest.raises(ValueError, match="was edited, so it cannot be written"):
         edited.to_json()
 
 
