@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 
 import joblib
 import numpy as np
@@ -64,8 +65,14 @@ PUBLIC = np.random.default_rng(99).normal(size=(200, 5))
 
 
 def train(teacher, rows: Private, n_teachers: int = 8, n_classes: int = 2, **settings) -> Teachers:
-    settings = {"seed": 3, "n_steps": 70, "batch_size": 16, "progress": False} | settings
+    settings = {"seed": 3, "n_steps": 30, "batch_size": 16, "progress": False} | settings
     return train_teachers(teacher, rows.X, rows.y, rows.shards, n_teachers, n_classes, **settings)
+
+
+@cache
+def trained(name: str, n_classes: int = 2) -> Teachers:
+    """Teachers of `private_rows`, for tests that train others to compare them with."""
+    return train(PATTERNS[name](), private_rows(n_classes=n_classes), n_classes=n_classes)
 
 
 def parameters(teachers: Teachers) -> list[bytes]:
@@ -88,8 +95,7 @@ def _bits(model: object) -> bytes:
 @pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_record_that_leaves_changes_one_teacher(name: str, n_classes: int) -> None:
-    rows = private_rows(n_classes=n_classes)
-    before = train(PATTERNS[name](), rows, n_classes=n_classes)
+    rows, before = private_rows(n_classes=n_classes), trained(name, n_classes)
     for record in (0, 17, 299):
         after = train(PATTERNS[name](), rows.without(record), n_classes=n_classes)
         own = rows.shards[record]
@@ -128,7 +134,7 @@ def test_a_record_moved_to_another_shard_changes_two_teachers(name: str) -> None
     rows = private_rows()
     shards = rows.shards.copy()
     shards[0] = (shards[0] + 1) % 8
-    before = parameters(train(PATTERNS[name](), rows))
+    before = parameters(trained(name))
     after = parameters(train(PATTERNS[name](), Private(rows.X, rows.y, shards)))
     assert sum(a != b for a, b in zip(before, after, strict=True)) == 2
 
@@ -151,12 +157,11 @@ def test_teachers_learn_and_votes_count_their_predictions(name: str) -> None:
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_seed_fixes_the_teachers_and_leaves_global_generators_alone(name: str) -> None:
-    rows = private_rows()
+    rows, first = private_rows(), parameters(trained(name))
     np.random.seed(0)  # noqa: NPY002 - the global state is what is watched
     torch.manual_seed(0)
     states = str(np.random.get_state()), torch.get_rng_state()  # noqa: NPY002
-    first, again = (parameters(train(PATTERNS[name](), rows)) for _ in range(2))
-    assert first == again
+    assert parameters(train(PATTERNS[name](), rows)) == first
     assert str(np.random.get_state()) == states[0]  # noqa: NPY002
     assert torch.equal(torch.get_rng_state(), states[1])
     if name not in ("logistic", "pipeline"):
@@ -202,7 +207,7 @@ def test_unusable_labels_are_left_out(name: str) -> None:
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_class_that_no_teacher_knows_gets_few_votes_or_none(name: str) -> None:
-    teachers = train(PATTERNS[name](), private_rows(n_classes=2), n_classes=4)
+    teachers = train(PATTERNS[name](), private_rows(n_classes=2), n_classes=4, n_steps=70)
     votes = teachers.votes(PUBLIC)
     assert votes.shape == (200, 4)
     assert (votes.sum(axis=1) == 8).all()

@@ -265,7 +265,8 @@ def complaints(
             yield f"{case}: shows {found[0]!r} in: {text[:300]}"
         if error is None or isinstance(error, ReachedTheChargeError):
             continue
-        where = traceback.extract_tb(error.__traceback__)[-1].filename
+        *_, (deepest, _) = traceback.walk_tb(error.__traceback__)
+        where = deepest.f_code.co_filename
         if not isinstance(error, ValueError | TypeError) or "skfairdp" not in where:
             yield f"{case}: {type(error).__name__} from {where}: {str(error)[:200]}"
         kept = [name for name in attributes(model) if name.endswith("_") and name[0] != "_"]
@@ -504,7 +505,9 @@ TELL_GROUPS = {
     "rate constraints": lambda: build("rate constraints", groups=["a", "b"], **REPEATABLE),
     "PF-LD": lambda: build("PF-LD", groups=["a", "b"], **REPEATABLE),
     "FairFM": lambda: build("FairFM", group_sizes={"a": 200, "b": 100}, **REPEATABLE),
-    "SF-PATE": lambda: build("SF-PATE, fair teachers", groups=["a", "b"], **REPEATABLE),
+    "SF-PATE": lambda: build(
+        "SF-PATE, fair teachers", groups=["a", "b"], n_teachers=10, **REPEATABLE
+    ),
     "thinning": lambda: build(
         "thinning before FairDP",
         groups=["a", "b"],
@@ -524,7 +527,7 @@ TELL_GROUPS = {
 TELL_CLASSES = {
     "DP-SGD": lambda: DPSGDClassifier(**DECLARED, **FAST, **REPEATABLE),
     "FM": lambda: build("FM", **DECLARED, **REPEATABLE),
-    "PATE": lambda: build("PATE", classes=["no", "yes"], **REPEATABLE),
+    "PATE": lambda: build("PATE", classes=["no", "yes"], n_teachers=10, **REPEATABLE),
     "PF-LD": lambda: build("PF-LD", classes=["no", "yes"], **REPEATABLE),
     "thinning": lambda: build(
         "thinning before DP-SGD",

@@ -26,6 +26,7 @@ from skfairdp.privacy.accounting.tradeoff import (
 )
 
 CHECKS_TRAINING_ROWS = True
+BOUNDS_ATTACKERS = True
 N = 1_500
 
 

@@ -42,10 +42,11 @@ def test_excess_never_grows_after_the_cold_start(n_groups: int, n_classes: int) 
         # The cold start comes in blocks, so that every stream is gated for most of its length.
         groups = np.concatenate([np.repeat(np.arange(n_groups), start), late])[:QUERIES]
         draws = rng.random(QUERIES)
-        for t, group in enumerate(groups):
-            taste = np.cumsum(tastes[int(s % 2 and t > QUERIES // 2), s, group])
-            label = min(int(np.searchsorted(taste, draws[t])), n_classes - 1)
-            refused += not gate.offer(int(group), label)
+        half = np.where(np.arange(QUERIES) > QUERIES // 2, s % 2, 0)
+        below = np.cumsum(tastes[half, s, groups], axis=1) < draws[:, np.newaxis]
+        labels = np.minimum(below.sum(axis=1), n_classes - 1)
+        for t, query in enumerate(zip(groups.tolist(), labels.tolist(), strict=True)):
+            refused += not gate.offer(*query)
             tables[s, t + 1] = gate.counts
             opened[s, t + 1] = gate.open
     found = excess(tables, np.repeat(tolerance[:, None], QUERIES + 1, axis=1))

@@ -35,7 +35,7 @@ def _factor(length: int) -> NDArray[np.float64]:
     return np.asarray(np.tril(toeplitz(_first_column(length))), dtype=np.float64)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)  # a fair path has six
 def _matrices(
     length: int, noise_std: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
