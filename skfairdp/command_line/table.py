@@ -26,6 +26,8 @@ from skfairdp.records.persons import (
 
 # Of a target, as `FairPathClassifier` takes them.
 MOST_CLASSES = 10
+# Options that are given once for each column.
+_REPEATED = ("--sensitive", "--drop", "--keep")
 # A target value that fewer rows have is not shown in messages.
 _SHOWN = 20
 
@@ -162,6 +164,10 @@ def _what_is_learned_from(
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
     missing = [name for name in names if name not in rows.columns]
     if missing:
+        listed = [part.strip() for part in missing[0].split(",")]
+        if option in _REPEATED and len(listed) > 1 and all(part in rows.columns for part in listed):
+            again = " ".join(f"{option} {quote(part)}" for part in listed)
+            raise CommandError(f"{option} names one column; name several by {again}.")
         spelt = {str(name).lower().strip("'` "): str(name) for name in rows.columns}
         near = get_close_matches(missing[0].lower().strip(), spelt, n=1)
         meant = f" Is {spelt[near[0]]!r} meant?" if near else ""
@@ -195,7 +201,8 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
         many = "one value" if len(found) < 2 else f"more than {MOST_CLASSES} values"
         raise CommandError(
             f"The target {name!r} has {many}; it must have two, such as approved and refused, or "
-            f"up to {MOST_CLASSES}. A number such as an age has to be cut into a few first."
+            f"up to {MOST_CLASSES}. A number such as an age has to be cut into a few first, or "
+            "is predicted as a number, between public bounds: --numeric LOW HIGH."
         )
     if not any(all(isinstance(value, kind) for value in found) for kind in (str, int | float)):
         column = column.astype(str)  # dates, or kinds that have no common order

@@ -133,6 +133,11 @@ def fit_within(
     spent = priced(table, replace(facts, groups=None, columns=columns)).privacy
     quote = _planned(model, spent, epsilon, table_share, facts)
     if not get_tags(model).input_tags.categorical:
+        if table.encoding == "levels" and len(later.steps) == 1:
+            raise ValueError(
+                f"The table puts out levels, and {type(model).__name__} takes numbers: use "
+                'PrivateTableEncoder(encoding="onehot"). Nothing was charged.'
+            )
         model._try_out(quote, (len(columns),), classes)
     charges = Charge(table), Charge(model, stated=quote.privacy)
     charges[0].together_with(charges[1])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -208,6 +211,32 @@ def test_files_as_people_have_them_are_read(told) -> None:
     assert "empty.csv is empty" in told("plan", "empty.csv", *ASKED)[2]
 
 
+def test_packed_files_are_read_as_those_inside_them(told) -> None:
+    text = Path("bank.csv").read_text(encoding="utf-8").replace(",", ";").encode()
+    expected = told("plan", "bank.csv", *ASKED)[1].split("\nThis run")[0]
+    for suffix, packed in (("gz", gzip), ("bz2", bz2), ("xz", lzma)):
+        Path(f"bank.csv.{suffix}").write_bytes(packed.compress(text))
+        code, plan, said = told("plan", f"bank.csv.{suffix}", *ASKED)
+        assert (code, plan.split("\nThis run")[0]) == (0, expected), said
+    Path("bank.zip").write_bytes(b"PK")
+    code, _, said = told("plan", "bank.zip", *ASKED)
+    assert code == 2
+    assert "unpack it" in said
+    assert ".gz, .bz2, .xz are read" in said
+
+
+def test_targets_and_columns_as_people_name_them_lead_to_the_option(told) -> None:
+    asked = ("--positive", "1", "--sensitive", "sex", "--epsilon", "1")
+    _, _, said = told("plan", "bank.csv", "--target", "self", *asked)
+    assert "--numeric LOW HIGH" in said
+    asked = ("--target", "default payment", "--positive", "0", "--epsilon", "1")
+    _, _, said = told("plan", "bank.csv", *asked, "--sensitive", "sex, region")
+    assert "name several by --sensitive sex --sensitive region" in said
+    several = ("--sensitive", "sex", "--sensitive", "region", "--leave-out", "east")
+    _, plan, _ = told("plan", "bank.csv", *asked, *several)
+    assert plan.startswith("Rows of each group by sex and region (those drawn")
+
+
 def test_odd_files_are_read_or_refused_with_what_to_do(told) -> None:
     text = Path("bank.csv").read_text(encoding="utf-8")
     expected = told("plan", "bank.csv", *ASKED)[1].split("\nThis run")[0]
@@ -263,7 +292,7 @@ def test_refusals_name_the_pipeline_that_does_what_was_asked() -> None:
     )
     with pytest.raises(ValueError, match=r"make_pipeline\(PrivateTableEncoder\(\), PrivateSearch"):
         over_all.fit(rows, rows["sex"])
-    chosen = ColumnTransformer([("table", PrivateTableEncoder(), ["self"])])
+    chosen = ColumnTransformer([("table", PrivateTableEncoder(), [0])])
     with pytest.raises(ValueError, match=r"PrivateTableEncoder\(columns=\{'name': 'drop'\}\)"):
         fit_within(make_pipeline(chosen, classifier), rows, rows["sex"], epsilon=1.0)
 

@@ -255,3 +255,15 @@ def test_a_search_behind_a_table_is_told_how_to_be_fitted() -> None:
     search = PrivateSearchCV(DPSGDClassifier(max_epochs=1), {"max_grad_norm": [0.5, 1.0]})
     with pytest.raises(ValueError, match="Give both their own epsilon and call fit"):
         fit_within(make_pipeline(PrivateTableEncoder(), search), ROWS, Y, epsilon=1.0)
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_levels_for_a_classifier_of_numbers_are_refused_before_a_charge(
+    within: bool, ledger: PrivacyLedger
+) -> None:
+    table = PrivateTableEncoder(ledger=ledger)
+    first = ColumnTransformer([("t", table, ["income"])]) if within else table
+    made = make_pipeline(first, DPSGDClassifier(ledger=ledger, max_epochs=1))
+    with pytest.raises(ValueError, match='encoding="onehot"'):
+        fit_within(made, ROWS, Y, epsilon=1.0)
+    assert ledger.entries() == ()
