@@ -194,7 +194,7 @@ def test_a_plan_that_follows_from_the_levels_is_not_charged_as_one_plan(tmp_path
 
 
 def around(ledger: PrivacyLedger | None, **settings: Any) -> Pipeline:
-    """A table as a part of a ColumnTransformer, beside a public step."""
+    """A table as a part of a ColumnTransformer, with a public step."""
     table = PrivateTableEncoder(encoding="onehot", ledger=ledger)
     public = PublicEncoder({"city": ["Oslo", "Bonn"]})
     columns = ColumnTransformer([("t", table, ["income"]), ("p", public, ["city"])])
@@ -212,7 +212,7 @@ def test_a_table_may_be_a_part_of_a_column_transformer(ledger: PrivacyLedger) ->
     assert ledger.totals()[0].epsilon == stated.privacy.epsilon
     assert stated.verify(pickle.loads(pickle.dumps(model)))
     assert not hasattr(made[0], "transformers_")  # the given Pipeline is left as it was
-    # The public step lies beside the table: both parts reach the classifier.
+    # Table and public step: both parts reach the classifier.
     width = parts[0].transform(ROWS[["income"]]).shape[1]
     assert model[0].transform(ROWS).shape == (N, width + 2)
 
