@@ -25,7 +25,7 @@ person_ids : array-like, shape (n_rows,), optional
     Whose row it is, where a person may have several: one of each, drawn by a hash of the id, is
     counted, for rows of one person are not independent. Rates are then weighted by person.
 notion : str, Notion or list of them, default="demographic_parity"
-    What is compared: "demographic_parity", "equal_opportunity",
+    Notion to compare: "demographic_parity", "equal_opportunity",
     "equalized_odds", "accuracy_parity". Several share the error probability, so
     that all their bounds hold together. Of numbers: "distribution_gap", the largest
     Kolmogorov-Smirnov distance of predictions, for which "demographic_parity" stands too, and

@@ -97,7 +97,7 @@ METHODS = {
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the selected experiments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)

@@ -168,7 +168,7 @@ def report(path: Path, picture: Path) -> None:
     print(rows.groupby(["data", "epsilon", "method"], dropna=False).size().unique(), "fits each")
     print("| data | ε | " + " | ".join(METHODS.values()) + " |")
     print("|---|---|" + "---|" * len(METHODS))
-    figure, axes = plt.subplots(1, len(DATA), figsize=(4 * len(DATA), 3.4), layout="constrained")
+    figure, axes = plt.subplots(1, len(DATA), figsize=(3.5 * len(DATA), 3.8), layout="constrained")
     for axis, name in zip(axes, DATA, strict=True):
         mine = rows[rows["data"] == name]
         for at, epsilon in enumerate(sorted(mine["epsilon"].dropna().unique())):
@@ -183,10 +183,10 @@ def report(path: Path, picture: Path) -> None:
         axis.axhline(free.mean(), color="grey", ls=":", label="ridge, not private")
         axis.set(xscale="log", xticks=EPSILONS, xticklabels=map("{:g}".format, EPSILONS))
         axis.minorticks_off()
-        axis.set(title=name, xlabel="ε", ylim=(min(-0.05, free.mean() - 0.5), None))
+        axis.set(title=name, xlabel="ε", ylim=(0.0, 1.2 * free.mean()))
         print(f"| | *not private: ridge* | {free.mean():.3f} ± {free.std(ddof=0):.3f} | | | | |")
     axes[0].set_ylabel("R² on held-out rows")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.savefig(picture, dpi=110)
     print("\nSeconds of one fit (one core), and settings that were chosen for DP-EBM:")
     print(rows.groupby(["data", "method"])["seconds"].mean().unstack().round(1).to_string())

@@ -64,7 +64,7 @@ class DPAdditiveClassifier(AdditiveModel, ClassWeighted):
     A row has one entry for each column at each of several resolutions, in which 4, 16 …
     neighbouring bins are one, and all entries have one size, so that every row has the norm 4
     and the gradient of the logistic loss at most √17. Noise averages where many bins move
-    together, and edges stay sharp where there are rows enough. No rate is to be chosen: each step
+    together, and edges stay sharp where there are enough rows. No rate is to be chosen: each step
     goes a part of the way to the posterior mean of the weights, and how far they are shrunk
     follows from the noise, which is known, and from noisy counts of the levels, for which a tenth
     of the budget is spent: see ``docs/theory/additive.md``. Two classes only.

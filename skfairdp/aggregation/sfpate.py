@@ -198,7 +198,7 @@ class SFPATEClassifier(AggregatedClassifier):
     _protects = "sensitive_features"
     _takes_persons = False
     _learns_from_own = True
-    _needs_groups = "they are what it protects"
+    _needs_groups = "it protects the group"
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "y_public": True}
 
     def fit(
@@ -233,7 +233,7 @@ class SFPATEClassifier(AggregatedClassifier):
         ------
         ValueError
             There are no sensitive features or one group only, public rows have no
-            labels, or something else is not what it should be. The estimator is left
+            labels, or something else is invalid. The estimator is left
             unfitted.
         TypeError
             The learner that has to be fair takes no groups.

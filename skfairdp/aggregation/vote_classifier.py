@@ -74,7 +74,7 @@ class AggregatedClassifier(Planned, PrivateClassifier):
         paid for. None takes all.
     n_answers : int or None
         Stop after this many queries have passed the test; those that a gate refuses
-        count, for a refusal shows what the answer was. None: what
+        count, because a refusal reveals the answer. None: what
         `epsilon` pays for at the given noise, or at noise of half the number of teachers
         (but at least 100); without `epsilon`, or without noise, all queries.
     shuffle : bool

@@ -179,7 +179,7 @@ def release_labels(
         Turns votes into noisy answers.
     max_answers : int or None, default=None
         Stop after this many queries have passed the test. Those that the gate refuses
-        count: a refusal shows what the answer was. None never stops.
+        count: a refusal reveals the answer. None never stops.
     gate : ParityGate or None, default=None
         May refuse an answer; it sees the public group and the noisy answer alone.
     groups : ndarray of int64, shape (n_queries,), optional

@@ -20,7 +20,7 @@ class AuditResult:
     epsilon_lower_bound : float
         Lower confidence bound on the true epsilon at `delta`, in nats.
     claimed_epsilon : float
-        What the certificate claims, in nats; infinity if it claims nothing.
+        Epsilon that the certificate claims, in nats; infinity if it claims nothing.
     delta : float
         The delta of both figures.
     confidence_level : float

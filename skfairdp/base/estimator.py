@@ -130,7 +130,7 @@ class PrivateEstimator(ChargedFit, FittedState):
         Raises
         ------
         ValueError
-            A parameter, the rows or the groups are not what they should be. The
+            A parameter, the rows or the groups are invalid. The
             estimator is left unfitted.
         BudgetExceededError
             The ledger's budget has no room for this fit. No row was used.

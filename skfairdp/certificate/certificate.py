@@ -38,7 +38,8 @@ class Certificate(Claims):
         Returns
         -------
         Examination
-            What follows from what is stored, what doesn't, and what can't be recomputed.
+            The figures that follow from the stored ones, those that don't, and those that can't be
+            recomputed.
         """
         return examine(self)
 
@@ -162,13 +163,13 @@ class Certificate(Claims):
         title : str, default="Certificate of privacy and fairness"
             Heading of the page.
         ledger : None, path or PrivacyLedger, default=None
-            Adds what the data set has spent in all.
+            Adds the total cost of the data set.
         epsilon : float, optional
             Largest privacy loss that was asked for; adds whether it is kept.
         tolerance : float, optional
             Largest difference between groups that was asked for.
         monitor : GapMonitor, optional
-            Adds what it has seen since. It must watch one of the claims.
+            Adds its observations since. It must watch one of the claims.
         template : {"plain", "bias-scenario", "eu-ai-act", "nist-800-226"}, default="plain"
             Headings: its own, those of a scenario of bias, those of Annex IV of the European
             Union's AI Act (technical

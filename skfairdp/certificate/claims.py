@@ -34,7 +34,7 @@ class Claims:
     Parameters
     ----------
     privacy : PrivacyGuarantee or None
-        What the training records are promised, with an infinite epsilon when nothing is and
+        Guarantee of the training records, with an infinite epsilon if there is none and
         the reason among its assumptions; None after training with ``epsilon=inf``.
     fairness : tuple of FairnessGuarantee
         Bounds on differences between groups, those from held-out rows first.
@@ -149,7 +149,7 @@ class Claims:
         adjacency : str, optional
             Relation that the privacy claim must be about.
         protects : str, optional
-            What the privacy claim must protect.
+            The unit that the privacy claim must protect.
         notion : str, optional
             The notion that `tolerance` is about; None asks it of all certified ones.
         confidence_level : float, optional

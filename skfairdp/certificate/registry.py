@@ -7,6 +7,7 @@ from typing import Any
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.sentence import certificate_sentence
+from skfairdp.foundation.assumptions import is_arithmetic
 from skfairdp.foundation.figures import factor_text, significant_up
 from skfairdp.privacy.accounting.events import canonical, parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -206,9 +207,7 @@ def _mechanisms(claims: Claims, stated: PrivacyGuarantee) -> Iterator[str]:
     versions = claims.library_versions
     yield "Software: " + ", ".join(f"{n} {versions[n]}" for n in named if n in versions) + "."
     yield "Floating point and random numbers: " + " ".join(
-        f"{text[:1].upper()}{text[1:]}."
-        for text in stated.assumptions
-        if text.startswith(("noise from ", "what a row adds "))
+        f"{text[:1].upper()}{text[1:]}." for text in stated.assumptions if is_arithmetic(text)
     )
     yield (
         f"{TIMING} Access: the rows are read by the training process alone; who may start it, and "

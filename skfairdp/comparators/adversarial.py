@@ -93,7 +93,7 @@ default="demographic_parity"
         Strata of the adversary's loss: all rows; each class; the second of two classes. For
         the latter two the adversary sees the label as well.
     adversary_loss : {"cross_entropy", "l1"}, default="cross_entropy"
-        What the adversary itself minimises, group-normalised; the encoder always minimises
+        Loss of the adversary, group-normalised; the encoder always minimises
         the L1 gain. The paper has "l1" for both; an adversary that calls all people the same
         group is stationary there, and training can stop for good with the group still in z.
     adversary_steps : int, default=3

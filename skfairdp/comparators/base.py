@@ -144,7 +144,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         Raises
         ------
         ValueError
-            A parameter, the rows, the labels or the groups are not what they should be, or
+            A parameter, the rows, the labels or the groups are invalid, or
             training diverged. The encoder is left unfitted.
         """
         self._forget()

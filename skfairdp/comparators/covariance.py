@@ -47,7 +47,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     ----------
     notion : {"demographic_parity", "equal_opportunity", "equalized_odds", \
 "accuracy_parity"}, default="demographic_parity"
-        What is equalised between groups.
+        The notion to equalise between groups.
     max_covariance : float, default=0.0
         Largest absolute covariance, in units of the log-odds. It is a proxy: 0 does not
         mean that rates are equal, since they depend on the sign of the log-odds alone.

@@ -60,6 +60,11 @@ HELD_OUT_BY_POSITION = _says.BY_POSITION.format(
 LAST_STEP = (_says.LAST_STEP_AVERAGED, _says.LAST_STEP_HEAD, _says.LAST_STEP_PLAIN)
 
 
+def is_arithmetic(text: str) -> bool:
+    """Whether a sentence is about noise or floating point; the last opening is of older files."""
+    return text.startswith(("noise from ", "the contribution of a row ", "what a row adds "))
+
+
 def closed_sets(*, labels: bool | None = None, groups: bool | None = None) -> tuple[str, ...]:
     """Say whether class labels and groups were declared; None leaves one out."""
     known = {"class labels": labels, "groups": groups}

@@ -24,7 +24,7 @@ class PublicParity(WithParameters):
 
     The gradient of ``weight * max(0, gap - tolerance)`` is added to each *released*
     gradient of `DPSGDClassifier`. It depends on public rows and released weights alone,
-    so it is post-processing: privacy costs what it costs without the penalty.
+    so it is post-processing: the privacy cost is that without the penalty.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class _GroupScorer(WithParameters):
     Parameters
     ----------
     notion : str
-        What is compared; see `group_gap`.
+        Notion to compare; see `group_gap`.
     pos_label : scalar or None
         Favourable label; None as in `group_gap`.
     sensitive_column : column label, list of them, or None

@@ -111,7 +111,7 @@ class ParetoDisplay:
             One of scikit-learn with an accuracy and at least one gap among its scorers, or
             a `PrivateSearchCV`, of which nothing but the winner is known.
         label : str, optional
-            Searched parameter that markers tell apart.
+            Searched parameter that the markers distinguish.
         """
         return cls.from_results(frontier.results_of_search(search), label=label, ax=ax)
 

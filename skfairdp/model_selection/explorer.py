@@ -49,12 +49,12 @@ def explorer_page(
     title : str
         Heading of the page.
     label : str, optional
-        Column that marks tell apart, such as the mechanism.
+        Column that the marks distinguish, such as the mechanism.
     names : str, optional
         Column that names a model. None: the label and the other columns that vary. Models of
         one name get their epsilon or a number added.
     paths : str, optional
-        Column that tells which models are points of one fit, such as those of
+        Column that identifies the models that are points of one fit, such as those of
         `skfairdp.FairPathClassifier.at`: they are joined by a line. Missing: of none.
     gaps, values : sequence of str, optional
         Columns that hold gaps, and those to aim for. None: all with a known name.

@@ -116,7 +116,7 @@ def pareto_frontier(
     Raises
     ------
     ValueError
-        If the results or the columns are not what they should be.
+        If the results or the columns are invalid.
 
     Notes
     -----

@@ -109,7 +109,7 @@ def specify(
     Raises
     ------
     ValueError
-        A parameter, the rows or the groups are not what they should be.
+        A parameter, the rows or the groups are invalid.
 
     Examples
     --------

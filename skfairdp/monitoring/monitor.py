@@ -16,7 +16,7 @@ from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import json_label
-from skfairdp.fairness.notions import Notion, get_notion
+from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
 from skfairdp.fairness.number_notions import (
     DISTRIBUTION_GAP,
     GRID_CELLS,
@@ -46,7 +46,7 @@ class GapMonitor(Readings):
     Parameters
     ----------
     notion : str, default="demographic_parity"
-        What is compared, see `certify`. "distribution_gap" takes predicted numbers, and compares
+        Notion to compare, see `certify`. "distribution_gap" takes predicted numbers, and compares
         the shares up to each of 15 thresholds that divide `target_bounds` evenly.
     tolerance : float in (0, 1), default=0.05
         Largest acceptable gap.
@@ -65,7 +65,7 @@ class GapMonitor(Readings):
         Where each such batch is charged, before its rows are used. Its total takes it
         that a person may be in all batches.
     state : path-like, optional
-        An SQLite file, of one or several workers, that keeps what the monitor knows; a batch is in
+        An SQLite file, of one or several workers, that keeps the monitor's state; a batch is in
         it wholly or not at all. None keeps it in memory.
     run_length : float, default=100_000
         For `drift_`: rows that are compared between two groups, on average, until a false one.
@@ -118,6 +118,12 @@ class GapMonitor(Readings):
     ) -> None:
         self._grid = _grid(notion, target_bounds)
         self.target_bounds = None if target_bounds is None else tuple(map(float, target_bounds))
+        if isinstance(notion, Notion):
+            raise ValueError(
+                f"'notion' must be a name, one of {[*NOTIONS, DISTRIBUTION_GAP]}; got your own "
+                f"Notion {notion.name!r}. A monitor's file keeps the name of a notion alone, and "
+                "could go on with other rates of the same name."
+            )
         found = get_notion(notion) if self._grid is None else NUMBER_NOTIONS[DISTRIBUTION_GAP]
         self.notion = found.name
         check_values(

@@ -119,7 +119,7 @@ class Quote:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Sentence about noise that drowns the signal; None without a plan."""
+        """Sentence about noise that exceeds the signal; None without a plan."""
         plan = self.plan or self.expected_plan
         if plan is None:
             inner = [step.verdict for step in self.steps if step.verdict is not None]

@@ -96,7 +96,7 @@ class StoredRows(ABC):
         return self
 
     def __array__(self, *args: Any, **kwargs: Any) -> NDArray[Any]:
-        """Refuse to be read whole without a word."""
+        """Refuse to be read whole by accident."""
         raise TypeError(
             f"{type(self).__name__} are read a few rows at a time, and this needs them in memory; "
             "read them yourself if they fit."

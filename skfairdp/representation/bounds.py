@@ -61,7 +61,7 @@ def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
 def information_bound(
     epsilon: float, n_outputs: int | None = None, *, units: str = "nats"
 ) -> float:
-    """Most that a release can tell about the row behind it: a bound on I(X; Z).
+    """Largest information of a release about its row: a bound on I(X; Z).
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def information_bound(
 
 @completed_by(_COMMON)
 def group_information_bound(epsilon: float, *, units: str = "nats") -> float:
-    """Most that a release can tell about which of two groups a person is in.
+    """Largest information of a release about which of two groups a person is in.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def group_information_bound(epsilon: float, *, units: str = "nats") -> float:
 
 @completed_by(_COMMON)
 def leakage_bound(epsilon: float, conditional_information: float, *, units: str = "nats") -> float:
-    """Bound on I(S; Z) from what a release tells about a row whose group is known.
+    """Bound on I(S; Z) from the information of a release about a row of known group.
 
     Parameters
     ----------

@@ -142,7 +142,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
         ----------
         X : array-like, shape (n_samples, n_features), optional
             Rows that need no protection, and that no step before this one was fitted on:
-            they are released once more, to measure how much a release tells about the group.
+            they are released once more, to measure the information of a release about the group.
         sensitive_features : array-like, shape (n_samples,), optional
             Their groups.
 
@@ -151,7 +151,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
         Certificate
             Privacy of all counted releases together; bounds on parity, opportunity and
             odds for any predictor from one release. Among its remarks, with rows, a
-            lower bound in nats on what a release tells about the group.
+            lower bound in nats on the information of a release about the group.
         """
         from skfairdp.certificate import certify  # so that no release loads it
 

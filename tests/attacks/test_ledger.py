@@ -235,7 +235,7 @@ def test_a_write_cut_short_whose_journal_is_lost_is_refused(tmp_path) -> None:
 def text_of(certificate: Any, ledger: PrivacyLedger) -> str:
     page = re.sub(r"<[^>]+>", " ", certificate.to_html(ledger=ledger))
     page = re.sub(r"\s+", " ", page)
-    return page[page.index("What was charged to the ledger") :]
+    return page[page.index("Charges to the ledger") :]
 
 
 def test_an_attribute_only_fit_voids_the_total_of_records(tmp_path) -> None:

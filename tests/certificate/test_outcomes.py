@@ -149,10 +149,13 @@ def test_a_registry_entry_is_valid_and_asks_for_one_field_alone(found, data_home
 
 def test_a_page_says_who_is_affected_what_is_next_and_what_an_attacker_reaches(found) -> None:
     card = found.to_model_card(tolerance=0.2, epsilon=1.0)
-    for heading in ("In plain words", "Who is affected", "What next", "What an attacker can find"):
+    for heading in ("In plain words", "Who is affected", "What next", "Limits of an attacker"):
         assert heading in card
-    assert card.index("In plain words") < card.index("What is not claimed")
-    assert card.index("Annex: random numbers") > card.index("What is not claimed")
+    assert card.index("In plain words") < card.index("Not claimed")
+    assert card.index("Annex: random numbers") > card.index("Not claimed")
+    annex = card[card.index("Annex: random numbers") :]
+    assert "noise from" in annex
+    assert "the contribution of a row to a sum" in annex
     scenario = found.to_model_card(template="bias-scenario", tolerance=0.2)
     assert "| Groups | Hazard | Measure | Threshold | Mitigation | Review trigger |" in scenario
     nist = found.to_model_card(template="nist-800-226")
@@ -161,7 +164,7 @@ def test_a_page_says_who_is_affected_what_is_next_and_what_an_attacker_reaches(f
 
 
 def test_rows_that_were_trained_on_are_refused_unless_it_is_said(model, people) -> None:
-    with pytest.raises(ValueError, match="rows that the model was trained on"):
+    with pytest.raises(ValueError, match="The model was trained on these rows"):
         certified(model, people[:N])
     with pytest.raises(ValueError, match="holdout='training' counts protected rows"):
         certified(model, people[:N], holdout="training")

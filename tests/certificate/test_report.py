@@ -99,7 +99,7 @@ def page_of(case: str) -> str:
     return CASES[case].to_html()
 
 
-SECTIONS = ("The claim", "Privacy", "Fairness", "Coverage", "What is not claimed", "Which model")
+SECTIONS = ("The claim", "Privacy", "Fairness", "Coverage", "Not claimed", "Which model")
 
 
 class Outline(HTMLParser):

@@ -137,7 +137,7 @@ def test_runs_add_up_without_a_ledger_being_named_and_under_another_name(told) -
     assert "knows these people as 'bank'" in said
     page = Path("report.html").read_text(encoding="utf-8")
     assert "default payment = 0 (declared)" in page
-    for part in ("In plain words", "Who is affected", "What next", "What an attacker can find out"):
+    for part in ("In plain words", "Who is affected", "What next", "Limits of an attacker"):
         assert part in page
     assert "counts with noise, at ε = 2 (bought)" in page
     shown = Certificate.from_json(Path("c.json").read_text(encoding="utf-8"))

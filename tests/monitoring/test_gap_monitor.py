@@ -16,6 +16,7 @@ import pytest
 
 from skfairdp import GapMonitor, PrivacyLedger
 from skfairdp.exceptions import MonitorError, UnknownGroupError
+from skfairdp.fairness import Notion, pairs
 from skfairdp.monitoring.evidence import states_of
 
 
@@ -167,6 +168,18 @@ def test_zeros_and_ones_of_any_type_are_decisions(decisions):
 def test_labels_may_be_missing_in_any_way(y):
     monitor = GapMonitor("equal_opportunity", groups=["a", "b"])
     assert monitor.update([1, 0, 1], ["a", "b", "b"], y, ids=range(3)).n_waiting_ == 2
+
+
+def test_a_notion_of_ones_own_is_refused():
+    own = Notion(
+        name="own",
+        rates="selection rates",
+        meaning="The share is compared.",
+        needs_labels=False,
+        cells=lambda classes: [("", pairs(classes), pairs(classes, prediction=1))],
+    )
+    with pytest.raises(ValueError, match="'notion' must be a name.*'distribution_gap'.*'own'"):
+        GapMonitor(own)
 
 
 def test_groups_that_a_file_cannot_keep_are_refused():

@@ -2,7 +2,7 @@
 
 A teacher may draw from the global generators of numpy, Python and torch, and may print what
 it learns. The first would make one record change all teachers that come later; the second
-shows what a shard holds.
+reveals the rows of a shard.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def own_globals(generator: np.random.Generator) -> Iterator[None]:
 
 @contextmanager
 def alone(generator: np.random.Generator) -> Iterator[None]:
-    """Let users' code run by itself: with its own random numbers, and without a word.
+    """Let users' code run by itself: with its own random numbers, and without output.
 
     What is printed (by C code too), logged and warned of in the block is dropped, and joblib
     starts no workers in it, for their generators would remember earlier blocks. In other

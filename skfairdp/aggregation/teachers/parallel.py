@@ -104,7 +104,7 @@ def _run(
     n_jobs: int | None,
     progress: Progress | None = None,
 ) -> list[Any]:
-    """Run tasks and return their results in order, without a word about private shards.
+    """Run tasks and return their results in order, without output about private shards.
 
     A worker that dies takes the tasks of others with it. Then each task is done again by itself,
     to the same result, and None is left to those whose worker dies again.
@@ -143,7 +143,7 @@ def teach(
     n_steps: int,
     batch_size: int,
 ) -> Any:
-    """Fit one teacher on its shard, with its own random numbers and without a word."""
+    """Fit one teacher on its shard, with its own random numbers and without output."""
     generator = teacher_generator(seed, index)
     with alone(teacher_generator(seed, index, _FITTING)):
         if isinstance(teacher, NeuralNet):

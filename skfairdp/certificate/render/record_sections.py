@@ -58,7 +58,7 @@ def of_path(model: Frontier) -> Section:
     how = (
         "One private fit has released every point between the smallest gap and no constraint. "
         "Moving to another point costs these people nothing more. The figures are estimates about "
-        "the rows trained on, with the standard error of the noise; only the claims above are "
+        "the training rows, with the standard error of the noise. Only the claims above are "
         "bounds, and only for the point in use."
     )
     picture = Picture("Accuracy against the gap, and the point in use.", 3.2, _drawn(model))
@@ -76,7 +76,7 @@ def _drawn(model: Frontier) -> Any:
 def of_ledger(ledger: PrivacyLedger) -> Section:
     """Excerpt of the ledger: the privacy spent on a data set."""
     rows = tuple(map(ledger_cells, ledger.entries()))
-    title = f"What was charged to the ledger for the data set “{ledger.data_set}”."
+    title = f"Charges to the ledger for the data set “{ledger.data_set}”."
     elements: list[Element] = [title, tuple(ledger.statements())]
     if len(rows) > _EXCERPT:
         elements.append(f"The last {_EXCERPT} of {len(rows)} entries:")

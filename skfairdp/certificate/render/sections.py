@@ -27,6 +27,7 @@ from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.number_notions import NUMBER_NOTIONS
 from skfairdp.fairness.scopes import DEPLOYED
+from skfairdp.foundation.assumptions import is_arithmetic
 from skfairdp.foundation.figures import (
     as_given,
     epsilon_text,
@@ -114,8 +115,8 @@ def certificate_sections(
         group_sections.fairness_section(claims),
         _bias_scenarios(claims, tolerance),
         Section("Coverage", (tuple(group_sections.coverage(claims)),), extra=True),
-        Section("What this rests on", (), tuple(_assumptions(claims))),
-        Section("What is not claimed", (tuple(_not_claimed(claims)),), extra=True),
+        Section("Assumptions", (), tuple(_assumptions(claims))),
+        Section("Not claimed", (tuple(_not_claimed(claims)),), extra=True),
         _model(claims),
     ]
     found.append(_annex(claims))
@@ -248,23 +249,23 @@ def _next(claims: Claims, epsilon: float | None, tolerance: float | None) -> Sec
         lines = ["Do not deploy it on the strength of this page: a claim is missing, see below."]
     elif claims.nearly_constant:
         lines = [
-            "Do not deploy it: one answer for everybody would do. With more rows, a larger ε or a "
-            "larger tolerance the model can learn more."
+            "Do not deploy it: it is hardly better than one answer for everybody. With more rows, "
+            "a larger ε or a larger tolerance the model can learn more."
         ]
     elif claims.satisfies(epsilon or math.inf, 1.0 if tolerance is None else tolerance):
-        lines = ["If what it decides, and for whom, is right: deploy it, and file this page."]
+        lines = ["If you accept its decisions in every group, deploy it and file this page."]
     else:
         lines = [
-            "Do not deploy it as shown to be even: what was asked for is not shown. More held-out "
-            "people or a larger tolerance can change that; another run on these people costs them "
-            "more privacy."
+            "Do not deploy it as a model with the requested limits: they are not shown. More "
+            "held-out people or a larger tolerance can change that; another run on these people "
+            "costs more of their privacy."
         ]
     watched = (
         "the monitor named below" if claims.monitor_file else "skfairdp monitor, or GapMonitor"
     )
     lines += [
         f"Watch its decisions: people change, and the claim is about those held out ({watched}).",
-        "Certify again when the model, the people or the labels change, and once a year.",
+        "Certify again if the model, the people or the labels change, and once a year.",
     ]
     return Section("What next", (tuple(lines),), extra=True)
 
@@ -283,13 +284,13 @@ def _attacker(privacy: PrivacyGuarantee) -> Section:
     table = Table("Any test for whether somebody was in the training data", rows, headings, 0)
     words = (
         f"An attacker wants to find out whether a {whom} was among the training data, and knows "
-        "all others. A test that suspects wrongly as often as the left column says suspects "
-        "rightly no more often than the right column says. Without protection the right column "
-        "could be 100 %. An attacker who began with even odds ends with a certainty of at most "
-        f"{percent_text(rounded(posterior(privacy)))}. (All this but for a "
+        "all others. The left column is the share of wrong suspicions of a test. The right column "
+        "is the largest possible share of right suspicions of that test; without protection it "
+        "could be 100 %. An attacker who begins with even odds ends with a certainty of at most "
+        f"{percent_text(rounded(posterior(privacy)))}. (All this except for a "
         f"failure of probability δ = {significant_up(privacy.delta)}.)"
     )
-    return Section("What an attacker can find out", (words, table), extra=True)
+    return Section("Limits of an attacker", (words, table), extra=True)
 
 
 def rounded(share: float) -> float:
@@ -329,18 +330,18 @@ def _privacy(privacy: PrivacyGuarantee | None, *, attacker: bool) -> Section:
 
 def _is_technical(text: str) -> bool:
     """Whether an assumption is about random numbers and arithmetic."""
-    return text.startswith(("noise from ", "what a row adds ", "The counts of the held-out rows"))
+    return is_arithmetic(text) or text.startswith("The counts of the held-out rows")
 
 
 def _annex(claims: Claims) -> Section:
-    """Assumptions that take somebody who knows floating-point numbers and generators."""
+    """Assumptions for experts in floating-point numbers and generators."""
     stated = () if claims.privacy is None else claims.privacy.assumptions
     found = tuple(text for text in stated if _is_technical(text))
     return Section("Annex: random numbers and arithmetic", (found,) if found else ())
 
 
 def _assumptions(claims: Claims) -> Iterator[Section]:
-    """Each text once per kind of claim; what is technical comes in the annex."""
+    """Each text once per kind of claim; technical ones come in the annex."""
     privacy, fairness = claims.privacy, claims.fairness
     if privacy is not None and privacy.assumptions:
         title = "Why there is no privacy claim" if privacy.is_void else "Privacy assumes"

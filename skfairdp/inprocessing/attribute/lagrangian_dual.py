@@ -99,8 +99,8 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     Raises
     ------
     ValueError
-        At fit: fewer than two groups among the sensitive features, or a parameter that is
-        not what it should be.
+        At fit: fewer than two groups among the sensitive features, or another invalid
+        parameter.
 
     References
     ----------
@@ -137,7 +137,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     dataset_size = fixed(None)
     max_rows_per_person = fixed(1)
     _takes_persons = False
-    _needs_groups = "rates are compared between groups, and the group is what is protected"
+    _needs_groups = "rates are compared between groups, and the group is protected"
 
     _parameters = {
         "max_constraint_norm": (NORM,),

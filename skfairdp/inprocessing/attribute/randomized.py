@@ -66,7 +66,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         uses the attribute as it is, for comparison.
     notion : {"demographic_parity", "equal_opportunity", "equalized_odds", \
 "accuracy_parity"}, default="demographic_parity"
-        What is equalised between groups.
+        The notion to equalise between groups.
     tolerance : float in [0, 1), default=0.02
         Largest difference of rates between two true groups that is aimed at on the
         training rows.
@@ -111,7 +111,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
     Raises
     ------
     ValueError
-        At fit: a parameter, the rows or the groups are not what they should be.
+        At fit: a parameter, the rows or the groups are invalid.
 
     See Also
     --------
@@ -166,7 +166,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
     max_iter: int = 50
 
     _multiclass = False
-    _needs_groups = "decisions are evened out between groups, and the group is what is protected"
+    _needs_groups = "decisions are evened out between groups, and the group is protected"
     _nets = ("estimator",)
     _parameters = {
         "epsilon": (Number(1e-4, finite=False),),

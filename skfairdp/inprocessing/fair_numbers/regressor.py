@@ -95,7 +95,7 @@ class FairPathRegressor(EveryTolerance, GradientRegressor):
     ------
     ValueError
         At fit, before anything is charged: no sensitive features, fewer than two groups, or another
-        parameter that is not what it should be.
+        invalid parameter.
 
     Warns
     -----

@@ -55,7 +55,7 @@ class FairPathClassifier(PathClassifier):
     tolerance : float, default=0.05
         Largest difference of rates among the training rows, in (0, 1).
     protects : {"record", "sensitive_features"}, default="record"
-        What the guarantee is about. With "sensitive_features", features and labels are public
+        The unit of protection. With "sensitive_features", features and labels are public
         and only who is in which group is protected: the label's score is learned without noise,
         that of the groups from one noisy table of sums over the last layer's features.
     path_share : float or "auto", default="auto"
@@ -83,7 +83,7 @@ class FairPathClassifier(PathClassifier):
     decided_ : ndarray of float64, shape (n_groups, n_classes, n_classes)
         Released number of records of each group, label and answer at `start_`; at multiplier 1
         where the sensitive features alone are protected. Where records are, and there are more
-        than two classes, pairs of label and answer that count alike for the notion, and are both
+        than two classes, pairs of label and answer that are equal for the notion, and are both
         right or both wrong, are counted in the first of them.
     direction_ : ndarray of float64, shape (n_groups, 2) or (n_groups, n_classes, n_classes)
         What selecting a person of each group and label costs in the score s of gaps; of more than
@@ -110,7 +110,7 @@ class FairPathClassifier(PathClassifier):
     ValueError
         At fit, before anything is charged: no sensitive features, fewer than two groups, more
         than 10 classes, of more than two a declared one without rows, or another parameter that is
-        not what it should be.
+        parameter.
 
     Warns
     -----

@@ -65,7 +65,7 @@ class Rates:
     def cells(self) -> NDArray[np.int64]:
         """Cell of a table that each (label, answer) pair is counted in, (n_labels, n_answers).
 
-        Of more than two answers, pairs that count alike for all rates, and are both right or both
+        Of more than two answers, pairs that are equal for all rates, and are both right or both
         wrong, are counted in the first of them: fewer cells carry less noise.
         """
         n_labels, n_answers = self.successes.shape[1:]

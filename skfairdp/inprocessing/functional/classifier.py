@@ -50,8 +50,8 @@ class FunctionalMechanismClassifier(SizedByGroup):
         the paper's ``d**2 / 4 + 3 d``, which is many times larger. Gaussian noise always
         has the exact L2 bound.
     objective : {"pooled", "group_average"}, default="pooled"
-        "pooled" is FM: every row counts alike. "group_average" is FairFM: every group
-        counts alike, however many rows it has; needs sensitive_features.
+        "pooled" is FM: every row has equal weight. "group_average" is FairFM: every group
+        has equal weight, whatever its size; needs sensitive_features.
     releases : {"average", "group_models"}, default="average"
         What FairFM releases: the average over groups, or, as published, the coefficients
         of every group, which takes more noise. The latter also gives `group_thetas_`.
@@ -236,7 +236,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
     @property
     def _needs_groups(self) -> str | None:  # type: ignore[override]
         averages = self.objective == "group_average"
-        return "objective='group_average' lets every group count alike" if averages else None
+        return "objective='group_average' gives every group the same weight" if averages else None
 
     @property
     def _each_cell(self) -> bool:
@@ -315,7 +315,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
 
 
 def cell_weights(sizes: Sizes) -> tuple[float, ...]:
-    """Weights ``min(n) / n_k`` that let every cell count alike.
+    """Weights ``min(n) / n_k`` that give every cell the same weight.
 
     Up to a factor their sum is the average over groups of each group's mean objective, and
     a plain sum for one cell.

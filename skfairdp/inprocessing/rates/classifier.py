@@ -32,7 +32,7 @@ class RateConstrainedClassifier(ConstrainedClassifier):
     the constraints follow. Both sums are charged as one query.
 
     The target is a target: sampling and noise leave the gap on new rows around it, on
-    Adult and Default-CCC within .01. `certify` states what can be guaranteed.
+    Adult and Default-CCC within .01. `certify` states the guarantee.
 
     Parameters
     ----------

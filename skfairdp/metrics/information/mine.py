@@ -71,7 +71,7 @@ def mine(
     ------
     ValueError
         For non-finite or non-numeric `Z`, fewer than 20 rows, fewer than two groups, or an
-        argument outside what is allowed.
+        argument that is not allowed.
 
     Notes
     -----

@@ -60,7 +60,7 @@ def mutual_information(
     Raises
     ------
     ValueError
-        For missing values, different lengths, or an argument outside what is allowed.
+        For missing values, different lengths, or an argument that is not allowed.
 
     Examples
     --------

@@ -3,8 +3,9 @@
 Accounting looks every release up here, by the exact class of its event and the relation, and runs
 what the entry holds: a function that makes its privacy losses, and one that states the event which
 dp_accounting's Renyi divergences charge in its place. A pair without an entry has no answer; no
-accountant is asked whether it would take one. ``tests/privacy/test_table.py`` compares every entry
-with an enumeration of outputs, and the page ``docs/theory/accounting.md`` shows this table.
+accountant is asked whether it would take one. ``tests/privacy/accounting/test_table.py`` compares
+every entry with an enumeration of outputs, and the page ``docs/theory/accounting.md`` shows this
+table.
 """
 
 from __future__ import annotations

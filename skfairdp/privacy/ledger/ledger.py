@@ -59,7 +59,7 @@ class PrivacyLedger:
     Raises
     ------
     ValueError
-        An argument is not what it should be. The file is not looked at before it is
+        An argument is invalid. The file is not looked at before it is
         needed.
 
     Notes
@@ -381,7 +381,7 @@ class PrivacyLedger:
         Returns
         -------
         tuple of PrivacyGuarantee
-            One a relation; they stand side by side and have no sum. Empty if nothing
+            One for each relation; they are never added. Empty if nothing
             was spent. One of several charges holds where no plan was chosen by looking
             at earlier releases, and says so among its assumptions.
         """

@@ -290,7 +290,7 @@ def table_lines() -> list[str]:
 
 
 def test_the_page_shows_the_table():
-    page = Path(__file__).parents[2] / "docs" / "theory" / "accounting.md"
+    page = Path(__file__).parents[3] / "docs" / "theory" / "accounting.md"
     shown = [line for line in page.read_text(encoding="utf-8").splitlines() if line[:2] == "| "]
     assert shown[1:] == table_lines()
 
