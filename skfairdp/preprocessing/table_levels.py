@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from itertools import chain
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -57,30 +57,27 @@ def table_plan(
     without = ("number", "date")  # of categories
     texts = sum(kind not in without for _, kind in columns)
 
-    def of_column(name: Hashable, kind: str | None, sigma: float) -> list[Segment]:
-        std = sigma * math.sqrt(3)
-        parts = [(f"{size} of {name}", 1.0, std) for size in ("octaves", "eighths", "parts")]
-        failure = 0.0 if kind in without else delta * _SHARE / texts
-        values = sizes.whole(*parts, failure=failure)
-        if kind is not None:
-            return [values]
-        return [sizes.whole((f"kind of {name}", 1.0, sigma * _KIND_NOISE)), values]
-
-    def planned_for(releases: Iterable[list[Segment]]) -> Plan:
-        return sizes.plan(*chain.from_iterable(releases), delta=delta, exact_noise=True)
-
-    def plan(sigma: float) -> Plan:
-        return planned_for(of_column(name, kind, sigma) for name, kind in columns)
-
-    def cost(sigma: float) -> Plan:
-        """Plan with the cost of `plan`: names cost nothing, so columns of a kind share segments."""
-        kinds = {kind for _, kind in columns}
-        shared = {kind: of_column("a column", kind, sigma) for kind in kinds}
-        return planned_for(shared[kind] for _, kind in columns)
+    def plan(sigma: float, *, shared: bool = False) -> Plan:
+        """Plan with this noise; `shared`: columns of a kind share segments, at the same cost."""
+        released: dict[str | None, list[Segment]] = {}
+        segments: list[Segment] = []
+        for name, kind in columns:
+            if not (shared and kind in released):
+                std = sigma * math.sqrt(3)
+                parts = [
+                    (f"{size} of {name}", 1.0, std) for size in ("octaves", "eighths", "parts")
+                ]
+                failure = 0.0 if kind in without else delta * _SHARE / texts
+                released[kind] = [sizes.whole(*parts, failure=failure)]
+                if kind is None:
+                    kinds = f"kind of {name}", 1.0, sigma * _KIND_NOISE
+                    released[kind].insert(0, sizes.whole(kinds))
+            segments += released[kind]
+        return sizes.plan(*segments, delta=delta, exact_noise=True)
 
     if math.isinf(epsilon):
         return plan(0.0)
-    sigma = noise_multiplier_for(epsilon, delta, cost)
+    sigma = noise_multiplier_for(epsilon, delta, partial(plan, shared=True))
     planned = plan(max(sigma, LEAST_MULTIPLIER))  # a large epsilon is not used up
     planned.check_exact_noise(MOST_ROWS)
     return planned
