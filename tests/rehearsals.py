@@ -9,7 +9,9 @@ each time, and so are all where a test puts other code in the place of what mult
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -67,16 +69,34 @@ def _of_trials(tried: Callable[..., bool]) -> Callable[..., bool]:
 
 def _of_answers(tried: Callable[..., bool]) -> Callable[..., bool]:
     def alike_everywhere(answer: Any, tables: Sequence[Tensor], rows: int) -> bool:
-        held = [cell.cell_contents for cell in getattr(answer, "__closure__", None) or ()]
+        function, held = _opened(answer)
         modules = [each for each in held if isinstance(each, nn.Module)]
-        if len(modules) != 1 or not _ours(_kinds(modules)):
+        known = isinstance(function, FunctionType) and len(modules) == 1
+        if not known or not _ours([function, *_kinds(modules)]):
             return tried(answer, tables, rows)
-        kind = (answer.__qualname__, repr(modules[0]), *_shapes(tables), rows)
+        kind = (function.__code__, repr(modules[0]), *_settings(modules[0]), *_shapes(tables), rows)
         # Where torch's products do not keep rows apart, exact products are tried next.
         kind = (*kind, is_on(_Replaced), *_trained(modules))
         return _once(kind, _code(), lambda: tried(answer, tables, rows))
 
     return alike_everywhere
+
+
+def _opened(answer: Any) -> tuple[Any, Sequence[Any]]:
+    """The function that answers, for one row where torch maps it over rows, and what it holds."""
+    if isinstance(answer, partial):
+        return answer.func, answer.args
+    function = inspect.unwrap(answer)
+    cells = getattr(function, "__closure__", None) or ()
+    return function, [cell.cell_contents for cell in cells]
+
+
+def _settings(module: nn.Module) -> Iterator[object]:
+    """What its text does not show: code and attributes of its parts."""
+    for part in module.modules():
+        yield type(part).forward
+        if not type(part).__module__.startswith("torch."):
+            yield repr({name: held for name, held in vars(part).items() if name[0] != "_"})
 
 
 def _once(kind: tuple[object, ...], code: int, tried: Callable[[], bool]) -> bool:

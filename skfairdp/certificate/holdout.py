@@ -69,17 +69,18 @@ def one_row_each(X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> tu
 
 
 def refuse_training_rows(deployed: Deployed, X: Any, settings: EvaluationSettings) -> None:
-    """Refuse rows that the model was trained on, as far as this process knows them."""
+    """Refuse rows that the model was trained on, among others too, where this process knows."""
     if settings.of_training or deployed.release[1] is not None:  # which would show rows once more
         return
     try:
-        known = trained_on(deployed.trained.final, X, deployed.transform)
+        transform = deployed.transform if deployed.stages else None
+        known = trained_on(deployed.trained.final, X, transform)
     except Exception:  # rows that the model cannot take are refused in its own words
         known = False
     if known:
         raise ValueError(
-            "The model was trained on these rows, so they give no bound for other people: a model "
-            "is usually better on its training rows. Certify on held-out rows; or say "
+            "The model was trained on many of these rows, so they give no bound for other people: "
+            "a model is usually better on its training rows. Certify on held-out rows; or say "
             "holdout='training', with count_epsilon, for a remark on these rows without a bound."
         )
 

@@ -170,8 +170,10 @@ def _answer(model: Any) -> _Answer:
     check_is_fitted(model)
     kind = type(model)
     if all(getattr(kind, name, None) is getattr(PathClassifier, name) for name in _OF_PATHS):
-        chances = Chances(model.module_, model._rates, len(model.direction_))
-        return _PathAnswer(Scores(chances, model.direction_), float(model.multiplier_)).eval()
+        threshold = float(model.threshold)
+        chances = Chances(model.module_, model._rates, len(model.direction_), threshold)
+        how = float(model.multiplier_), 2.0 * threshold
+        return _PathAnswer(Scores(chances, model.direction_), how).eval()
     if all(getattr(kind, n, None) is getattr(GradientRegressor, n) for n in _OF_NUMBERS):
         return _NumberAnswer(model.module_, TargetBounds(*model.target_bounds_)).eval()
     if all(getattr(kind, n, None) is getattr(FairPathRegressor, n) for n in _OF_FAIR_NUMBERS):
@@ -199,7 +201,7 @@ class _Answer(nn.Module):
 
     def __init__(self, module: nn.Module, how: Any) -> None:
         super().__init__()
-        self.module, self.how = module, how  # the net's link, a path's multiplier, or bounds
+        self.module, self.how = module, how  # the net's link, figures of a path, or bounds
 
     def forward(self, X: Tensor) -> Any:
         refused = ~(X.abs() <= LARGEST).flatten(1).all(dim=1)  # NaN among them
@@ -223,10 +225,11 @@ class _Answer(nn.Module):
 class _PathAnswer(_Answer):
     def _answers(self, X: Tensor) -> tuple[Tensor, ...]:
         gains, costs = self.module(X).chunk(2, dim=1)
-        adjusted = gains - self.how * costs
+        multiplier, twice = self.how
+        adjusted = gains - multiplier * costs
         if gains.shape[1] > 1:  # of several classes, whose gains are their chances
             return adjusted.argmax(dim=1), gains
-        positive = 0.5 * (1.0 + gains)
+        positive = (0.5 * (twice + gains)).clamp(0.0, 1.0)
         return (adjusted[:, 0] > 0.0).long(), torch.cat([1.0 - positive, positive], dim=1)
 
 

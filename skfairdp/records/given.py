@@ -1,8 +1,9 @@
 """Rows as a caller gives them to a fit, known again later by a digest in memory alone.
 
 A bound from the rows that a model was trained on says nothing about others. So a fit keeps how many
-rows it had and a keyed digest of a few of them, in this process: neither is in a model, a pickle or
-a ledger, and the key ends with the process. Rows in another order are not found.
+rows it had and keyed digests of a few of them, in this process: neither is in a model, a pickle or
+a ledger, and the key ends with the process. Rows in another order, or among others, are found where
+they are numbers and hardly two of them are equal.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skfairdp.records.labels import count_rows, take_rows
 from skfairdp.records.one_column import table_of
@@ -76,17 +78,22 @@ class Given:
 _KEY = secrets.token_bytes(32)
 # Places that are compared, evenly from the first row to the last.
 _PLACES = 16
-_known: WeakKeyDictionary[Any, tuple[int, bytes]] = WeakKeyDictionary()
+# Smallest number of rows from these places among others that shows that training rows are there, if
+# at least this share of the others differ: other people with equal rows are too few then.
+_AMONG = _PLACES // 2
+_DISTINCT = 0.99
+Known = tuple[int, bytes, NDArray[np.uint64]]
+_known: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class SeenRows:
-    """Number of training rows and keyed digest of a few of them; None where they are not known.
+    """Number of training rows and keyed digests of a few of them; None where they are not known.
 
     Made before a fit is charged, so that rows of which no digest can be made cost nothing.
     """
 
-    known: tuple[int, bytes] | None
+    known: Known | None
 
     @classmethod
     def of(cls, X: Any) -> Self:
@@ -94,7 +101,8 @@ class SeenRows:
         if isinstance(X, StoredRows):  # which are read in passes alone
             return cls(None)
         n_rows = count_rows(X) if _has_rows(X) else 0
-        return cls((n_rows, _digest(_some(X, n_rows))) if n_rows else None)
+        some = _some(X, n_rows) if n_rows else None
+        return cls((n_rows, _digest(some), _row_keys(some)) if n_rows else None)
 
     def remember_for(self, model: Any) -> None:
         """Keep the digest for as long as the model lives."""
@@ -108,13 +116,22 @@ def remember_those_of(model: Any, other: Any) -> None:
         _known[model] = _known[other]
 
 
-def trained_on(model: Any, X: Any, transform: Callable[[Any], Any]) -> bool:
-    """Whether a model was trained on these rows in this process, as far as it is known.
+def trained_on(model: Any, X: Any, transform: Callable[[Any], Any] | None) -> bool:
+    """Whether a model was trained on many of these rows in this process, as far as it is known.
 
-    `transform`: makes of rows what the model gets.
+    `transform`: makes of rows what the model gets; None where X is already that.
     """
-    n_rows, digest = _known.get(model, (-1, b""))
-    return n_rows == count_rows(X) and digest == _digest(transform(_some(X, n_rows)))
+    if model not in _known:
+        return False
+    n_rows, digest, keys = _known[model]
+    rows = X if transform is None else transform(X)
+    if n_rows == count_rows(X) and digest == _digest(_some(rows, n_rows)):
+        return True
+    if len(np.unique(keys)) < _PLACES or count_rows(X) < _AMONG:
+        return False
+    given = _row_keys(rows)
+    among = int(np.isin(keys, given).sum()) >= _AMONG
+    return among and len(np.unique(given)) >= _DISTINCT * len(given)
 
 
 def _has_rows(X: Any) -> bool:
@@ -136,6 +153,25 @@ def _digest(rows: Any) -> bytes:
     table = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows, dtype=object)
     cells = [[_text(cell) for cell in np.ravel(row)] for row in table]
     return hashlib.blake2b(repr(cells).encode("utf-8", "surrogatepass"), key=_KEY).digest()
+
+
+def _row_keys(rows: Any) -> NDArray[np.uint64]:
+    """Keyed digest of each row of numbers, in eight bytes; none of rows that hold anything else."""
+    rows = rows if (read := table_of(rows)) is None else read
+    try:
+        numbers = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):  # texts, sparse rows
+        return np.empty(0, dtype=np.uint64)
+    columns = numbers.reshape(len(numbers), -1).T
+    # An odd factor for each column; wrapped products are mixed by their upper halves.
+    bits = hashlib.shake_128(_KEY).digest(8 * len(columns))
+    found = np.zeros(len(numbers), dtype=np.uint64)
+    for column, factor in zip(columns, np.frombuffer(bits, np.uint64) | np.uint64(1), strict=True):
+        mixed = (column + 0.0).view(np.uint64) ^ found  # 0.0 and -0.0 are one number
+        mixed ^= mixed >> np.uint64(32)
+        mixed *= factor
+        found = mixed ^ (mixed >> np.uint64(29))
+    return found
 
 
 def _text(cell: Any) -> str:

@@ -12,7 +12,7 @@ import pytest
 from skfairdp import LaplaceTransformer, PrivacyLedger, PrivateFairEncoder
 from skfairdp.representation.release_memory import RowStreams
 
-N, RELEASES = 200, 25
+N, RELEASES = 200, 50
 X = np.round(np.random.default_rng(0).normal(size=(N, 3)), 2)
 IDS = np.arange(N)
 

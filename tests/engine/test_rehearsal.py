@@ -9,9 +9,10 @@ from skorch import NeuralNet
 from torch import nn
 
 from skfairdp import DPSGDClassifier, PrivacyLedger
-from skfairdp.engine import rehearsal
+from skfairdp.engine import inference, rehearsal
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.fused import FusedClipper
+from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
 from tests import rehearsals
@@ -209,3 +210,30 @@ def test_verdicts_that_tests_share_are_of_the_same_code(monkeypatch: pytest.Monk
         assert trials() > 0
     assert trials() == 0
     assert trials(width=2) > 0
+
+
+def test_verdicts_on_answers_that_tests_share_are_of_the_same_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[object] = []
+    honest, forward = inference._alike_everywhere, MLP.forward
+
+    def alike_everywhere(*asked: object) -> bool:
+        tried.append(asked)
+        return honest(*asked)
+
+    def trials(module: nn.Module, **attributes: int) -> int:
+        tried.clear()
+        vars(module).update(attributes)
+        inference.outputs_by_row(module, torch.zeros(4, 3))
+        return len(tried)
+
+    monkeypatch.setattr(inference, "_alike_everywhere", alike_everywhere)
+    monkeypatch.setattr(rehearsals, "_VERDICTS", {})
+    remember(monkeypatch)
+    assert trials(MLP(3)) == 1
+    assert trials(MLP(3)) == 0
+    assert trials(MLP(3), told=2) == 1
+    assert trials(MLP(3, hidden_sizes=(5,))) == 1
+    monkeypatch.setattr(MLP, "forward", lambda *of_rows: forward(*of_rows))
+    assert trials(MLP(3)) == 1

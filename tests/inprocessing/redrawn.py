@@ -51,7 +51,7 @@ class Redrawn:
         sizes = Sizes.of_all(len(y), len(y))
         tables = plan_tables(sizes, multiplier, self.rates, ascent=self.ascent)
         self.plan = sizes.plan(*tables, delta=1e-12)
-        chances = Chances(model.module_, self.rates, self.n_groups)
+        chances = Chances(model.module_, self.rates, self.n_groups, model.threshold)
         features = torch.from_numpy(np.asarray(X, dtype=np.float32))
         self.chances, self.told = chances, outputs_by_row(chances, features).numpy()
         targets = torch.from_numpy(y), torch.from_numpy(codes)

@@ -118,14 +118,14 @@ def test_the_best_classifier_is_a_threshold_on_the_scores(
     assert dual == pytest.approx(-found.fun, abs=1e-9)
 
 
-def chances_of(p: np.ndarray, rates: Rates) -> Chances:
+def chances_of(p: np.ndarray, rates: Rates, threshold: float = 0.5) -> Chances:
     """The estimator's own module, fed with the logits of exact chances."""
     eta = p[..., 1].sum(axis=1) / p.sum(axis=(1, 2))
     logits = [np.log(eta) - np.log1p(-eta)]
     for labels in rates.heads:
         of_groups = p[..., list(labels)].sum(axis=2)
         logits += list(np.log(of_groups[:, 1:] / of_groups[:, :1]).T)
-    module = Chances(nn.Identity(), rates, p.shape[1])
+    module = Chances(nn.Identity(), rates, p.shape[1], threshold)
     module.logits = torch.from_numpy(np.stack(logits, 1))
     return module
 
@@ -140,10 +140,10 @@ def crowd(seed: int, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
 class Exact:
     """Prefix sums without noise; rows are a population's (point, group, label)."""
 
-    def __init__(self, p: np.ndarray, rates: Rates) -> None:
+    def __init__(self, p: np.ndarray, rates: Rates, threshold: float = 0.5) -> None:
         n_points, n_groups, _ = p.shape
         self.counts = p.reshape(-1) * 1e9
-        self.chances = chances_of(p, rates)
+        self.chances = chances_of(p, rates, threshold)
         groups, labels = np.divmod(np.tile(np.arange(2 * n_groups), n_points), 2)
         points = np.repeat(np.arange(n_points), 2 * n_groups)
         targets = tuple(map(torch.from_numpy, (labels, groups)))
@@ -160,18 +160,22 @@ class Exact:
         return table.reshape(shape).cumsum(axis=-1), np.zeros(shape[-1])
 
 
-def path_of(counts: np.ndarray, rates: Rates, direction: np.ndarray) -> tuple:
+def path_of(
+    counts: np.ndarray, rates: Rates, direction: np.ndarray, threshold: float = 0.5
+) -> tuple:
     """The estimator's scores and tables, with a population in place of rows."""
-    table = Exact(counts / 1e9, rates)
+    table = Exact(counts / 1e9, rates, threshold)
     scores = Scores(table.chances, direction)(table.chances.logits).numpy()
     tables = Tables(table, table.chances, rates, "unused", counts.shape[1])
     return scores, released_path(tables, direction)
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "threshold"), [(0, 0.5), (1, 0.5), (2, 0.5), (0, 0.2), (1, 0.7)])
 @pytest.mark.parametrize("notion", sorted(NOTIONS))
-def test_every_point_of_a_path_is_optimal_for_its_own_gaps(notion, seed, n_groups) -> None:
+def test_every_point_of_a_path_is_optimal_for_its_own_gaps(
+    notion: str, seed: int, threshold: float, n_groups: int
+) -> None:
     """Whatever the direction: no classifier of a larger gain has smaller gaps, so weighted."""
     counts, p = crowd(seed, n_groups)
     rates = Rates.of(notion)
@@ -184,7 +188,7 @@ def test_every_point_of_a_path_is_optimal_for_its_own_gaps(notion, seed, n_group
         weights = np.random.default_rng(seed).normal(size=(len(slopes), n_groups))
         weights -= weights.mean(axis=1, keepdims=True)
         direction = np.einsum("sk,sl->kl", weights / mass, rates.selected[..., 1])
-    scores, path = path_of(counts, rates, direction)
+    scores, path = path_of(counts, rates, direction, threshold)
     pairs = list(itertools.combinations(range(n_groups), 2))
     for j in range(0, len(path.multipliers), 20):
         multiplier = path.multipliers[j]
@@ -195,11 +199,11 @@ def test_every_point_of_a_path_is_optimal_for_its_own_gaps(notion, seed, n_group
         assert path.accuracies[j] == pytest.approx(accuracy)
         gaps = np.array([levels[:, v] - levels[:, u] for u, v in pairs])
         assert path.gaps[j] == pytest.approx(np.abs(gaps).max())
-        gain = p[..., 1].sum(axis=1) - 0.5 * p.sum(axis=(1, 2))
+        gain = p[..., 1].sum(axis=1) - threshold * p.sum(axis=(1, 2))
         towards = 1.0 if multiplier >= 0.0 else -1.0
         weighted = towards * np.einsum("sk,skx->x", weights, slopes)
         best = linprog(-gain, A_ub=weighted[None], b_ub=[weighted @ h + 1e-12], bounds=(0.0, 1.0))
-        assert 2.0 * -best.fun + p[..., 0].sum() == pytest.approx(accuracy, abs=1e-7)
+        assert -best.fun == pytest.approx(gain @ h, abs=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -286,13 +290,18 @@ def test_tolerances_count_on_the_noise_that_was_released(fitted) -> None:
     assert (replace(path, **quarter).gap_bounds < path.gap_bounds).all()
 
 
+@pytest.mark.parametrize(
+    ("notion", "threshold"),
+    [*((notion, 0.5) for notion in sorted(NOTIONS)), ("demographic_parity", 0.3)],
+)
 @pytest.mark.parametrize("protects", ["record", "sensitive_features"])
-@pytest.mark.parametrize("notion", sorted(NOTIONS))
-def test_without_noise_the_path_is_what_the_classifier_does(notion, protects, rows) -> None:
+def test_without_noise_the_path_is_what_the_classifier_does(
+    notion, threshold, protects, rows
+) -> None:
     """Tables, scores and predictions agree to the last row, at every multiplier."""
     X, y, groups = (part[:1000] for part in rows)
     settings = {"tolerance": 0.9, "epsilon": math.inf, "random_state": 0, **FAST}
-    model = FairPathClassifier(notion=notion, protects=protects, **settings)
+    model = FairPathClassifier(notion=notion, threshold=threshold, protects=protects, **settings)
     with pytest.warns(PrivacyWarning):
         model.fit(X, y, sensitive_features=groups)
     path = model._path_of(model.plan_)
@@ -309,6 +318,51 @@ def test_without_noise_the_path_is_what_the_classifier_does(notion, protects, ro
                 hit, miss = stratum.count(table)
                 assert path.levels[s, g, j] == pytest.approx(float(hit[0] / (hit[0] + miss[0])))
         assert path.accuracies[j] == pytest.approx((selected == y).mean())
+    model.multiplier_ = 0.0
+    assert np.array_equal(model.predict(X) == 1, model.predict_proba(X)[:, 1] > threshold)
+
+
+def test_a_threshold_changes_decisions_and_neither_chances_nor_the_price(rows) -> None:
+    X, y, groups = rows
+    settings = {"tolerance": 0.9, "epsilon": 20.0, "random_state": 0, **FAST}
+    settings["reproducible_noise"] = True
+    fits = {}
+    for threshold in (0.5, 0.2):
+        model = FairPathClassifier(threshold=threshold, **settings)
+        fits[threshold] = model.fit(X, y, sensitive_features=groups)
+    chances = [model.predict_proba(X) for model in fits.values()]
+    np.testing.assert_allclose(*chances, rtol=0.0, atol=1e-15)
+    selected = [(model.at(0.9).predict(X) == 1).mean() for model in fits.values()]
+    assert selected[0] < selected[1] - 0.1
+    quoted = [
+        FairPathClassifier(threshold=t, epsilon=2.0)
+        .quote(n_rows=3000, groups={"a": 1500, "b": 1500})
+        .privacy
+        for t in fits
+    ]
+    assert quoted[0] == quoted[1]
+    moved = fits[0.2]
+    certificate = moved.certify()
+    assert certificate.verify(moved)
+    assert moved.at(0.8).certify().verify(moved.at(0.8))
+    # Whoever changes it afterwards has another model, which no tolerance was chosen for.
+    moved.set_params(threshold=0.5)
+    assert not certificate.verify(moved)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, -0.2, "half", math.nan])
+def test_a_threshold_outside_is_refused_before_the_charge(threshold, rows, tmp_path) -> None:
+    X, y, groups = rows
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    model = FairPathClassifier(threshold=threshold, ledger=ledger, **FAST)
+    with pytest.raises(ValueError, match="threshold"):
+        model.fit(X, y, sensitive_features=groups)
+    several = FairPathClassifier(threshold=0.3, ledger=ledger, **FAST)
+    with pytest.raises(
+        ValueError, match="'threshold' has a meaning for two classes alone; got 0.3"
+    ):
+        several.fit(X, np.arange(len(y)) % 3, sensitive_features=groups)
+    assert len(ledger.entries()) == 0
 
 
 def one_of_many(path: ReleasedPath) -> ReleasedPath:

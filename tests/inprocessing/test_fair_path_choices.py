@@ -198,7 +198,7 @@ SLOW = [
 def test_a_tolerance_is_kept_in_nine_tables_of_ten(notion, n_groups, share, more) -> None:
     """Fails with a chance of 1e-6 where the error is .1."""
     redrawn, tolerance = tables_of(notion, n_groups, share, **more)
-    n = 100
+    n = 150
     kept, *errors = missed(redrawn, tolerance, n)
     assert kept > n / 10
     assert max(errors) <= binom.ppf(1.0 - 1e-6, n, ERROR)

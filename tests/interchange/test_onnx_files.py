@@ -58,6 +58,21 @@ def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # torch's exporter takes seconds
+def test_a_path_with_a_threshold_answers_as_the_estimator(tmp_path: Path) -> None:
+    X, y, groups = people()
+    settings = {"tolerance": 0.9, "epsilon": 50.0, "max_epochs": 4, "progress": False}
+    model = skfairdp.FairPathClassifier(threshold=0.2, **settings)
+    model.fit(X, y, sensitive_features=groups)
+    save_onnx(model, tmp_path / "model.onnx")
+    file = onnx.load(tmp_path / "model.onnx")
+    places, found = ReferenceEvaluator(file).run(None, {"X": X.astype(np.float32)})
+    np.testing.assert_allclose(found, model.predict_proba(X), rtol=0, atol=1e-5)
+    far = np.abs(model.decision_function(X)) > 1e-5
+    np.testing.assert_array_equal(model.classes_[places][far], model.predict(X)[far])
+    assert (places != (found[:, 1] > 0.5)).mean() > 0.1
+
+
+@pytest.mark.slow  # torch's exporter takes seconds
 @pytest.mark.parametrize("kind", [DPSGDRegressor, FairPathRegressor])
 @pytest.mark.filterwarnings("ignore:The tables do not show")
 def test_numbers_are_those_of_the_regressor_in_units_of_the_target(

@@ -38,6 +38,50 @@ def test_rows_are_known_again_from_any_container_and_others_are_not(holds) -> No
     assert not trained_on(BaseEstimator(), holds(TABLE), lambda rows: rows)
 
 
+def of_a_fit(rows: np.ndarray) -> BaseEstimator:
+    model = BaseEstimator()
+    SeenRows.of(rows).remember_for(model)
+    return model
+
+
+@pytest.mark.parametrize("kind", ["numbers", "images", "float32", "DataFrame", "lists"])
+def test_training_rows_are_known_among_others_and_in_another_order(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(900, 3, 2) if kind == "images" else (900, 6))
+    rows = rows.astype(np.float32) if kind == "float32" else rows
+    holds = {"DataFrame": pd.DataFrame, "lists": np.ndarray.tolist}.get(kind, np.asarray)
+    model = of_a_fit(rows[:400])
+    assert trained_on(model, holds(rows), None)
+    assert trained_on(model, holds(rng.permutation(rows)), None)
+    assert trained_on(model, holds(rows[:400][::-1]), None)
+    assert not trained_on(model, holds(rows[400:]), None)
+    # A few that got among others are no reason to refuse these.
+    assert not trained_on(model, holds(rows[395:]), None)
+    for few in (holds(rows[:1]), holds(rows[:7])):
+        assert not trained_on(model, few, None)
+
+
+def test_people_with_equal_rows_are_not_taken_for_those_of_the_fit() -> None:
+    """In a table of few columns nearly every training row has a twin among other people."""
+    rng = np.random.default_rng(1)
+    rows, others = rng.integers(0, 4, size=(2, 3000, 3)).astype(float)
+    assert not trained_on(of_a_fit(rows), others, None)
+    # 1 in 100 of the others has a twin; each of 16 rows, so about 1 in 40.
+    rows, others = rng.integers(0, 10, size=(2, 20_000, 6)).astype(float)
+    assert len(np.unique(others, axis=0)) > 0.98 * len(others)
+    assert not trained_on(of_a_fit(rows), others, None)
+
+
+def test_keys_of_rows_tell_signs_and_orders_apart_and_not_types() -> None:
+    corners = np.array(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 8)).reshape(8, -1).T
+    keys = given._row_keys(corners)
+    assert len(np.unique(keys)) == len(corners)
+    np.testing.assert_array_equal(keys, given._row_keys(corners.astype(np.int8)))
+    np.testing.assert_array_equal(keys, given._row_keys(-0.0 - (-corners)))
+    assert given._row_keys([["a"], ["b"]]).size == 0
+    assert given._row_keys(csr_matrix(corners)).size == 0
+
+
 def test_rows_of_which_no_digest_can_be_made_are_refused_before_a_charge(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -54,6 +54,11 @@ class FairPathClassifier(PathClassifier):
         those of each.
     tolerance : float, default=0.05
         Largest difference of rates among the training rows, in (0, 1).
+    threshold : float, default=0.5
+        Chance of the second of two classes, in (0, 1), above which it is predicted where there is
+        no constraint: the cost of a false positive over that of both mistakes. A public number. The
+        path then leads to the least cost for each tolerance; its accuracy stays the share of right
+        answers.
     protects : {"record", "sensitive_features"}, default="record"
         The unit of protection. With "sensitive_features", features and labels are public
         and only who is in which group is protected: the label's score is learned without noise,
@@ -99,8 +104,8 @@ class FairPathClassifier(PathClassifier):
         Multiplier of the smallest gap, by a table that is used for nothing else. Every tolerance
         is looked for between here and 0.
     multiplier_ : float
-        The point in use; the rule is ``2 eta - 1 - multiplier_ * s > 0``, and of more than two
-        classes the largest ``eta_k - multiplier_ * s_k``.
+        The point in use; the rule is ``2 (eta - threshold) - multiplier_ * s > 0``, and of more
+        than two classes the largest ``eta_k - multiplier_ * s_k``.
     kept_tolerance_ : float
         The gap among the training rows is at most this in nine fits of ten: `tolerance`, or a
         larger figure where no point is shown to keep to it; then the start is in use.
@@ -109,7 +114,7 @@ class FairPathClassifier(PathClassifier):
     ------
     ValueError
         At fit, before anything is charged: no sensitive features, fewer than two groups, more
-        than 10 classes, of more than two a declared one without rows, or another parameter that is
+        than 10 classes, of more than two a declared one without rows, or another invalid
         parameter.
 
     Warns
@@ -146,6 +151,7 @@ class FairPathClassifier(PathClassifier):
 
     notion: str = "demographic_parity"
     tolerance: float = 0.05
+    threshold: float = 0.5
     protects: str = "record"
     path_share: float | str = "auto"
     max_grad_norm: float = 2.0
@@ -157,6 +163,7 @@ class FairPathClassifier(PathClassifier):
     _parameters = {
         "notion": (Choice(DERIVED),),
         "tolerance": (OPEN,),
+        "threshold": (OPEN,),
         "protects": (Choice(("record", "sensitive_features")),),
         "path_share": (OPEN, Choice(("auto",))),
         "averaged_share": (Number(0.0, 1.0),),
@@ -260,6 +267,11 @@ class FairPathClassifier(PathClassifier):
                 f"y must hold at most {MOST_CLASSES} classes, whose rates are compared between "
                 f"groups; got {sizes.n_classes}. Put rare ones together."
             )
+        if sizes.n_classes > 2 and self.threshold != 0.5:
+            raise ValueError(
+                f"'threshold' has a meaning for two classes alone; got {self.threshold!r} and "
+                f"{sizes.n_classes} classes. Leave it out, or put classes together."
+            )
         rates = self._rates_among(sizes.n_classes)
         # Tables of several classes carry more noise.
         auto = 0.5 if self._of_attribute else 0.2 if rates.n_answers == 2 else 0.35
@@ -308,7 +320,7 @@ class FairPathClassifier(PathClassifier):
         else:
             run.descend([training], after_step=average.after_step)
             average.restore()
-        chances = Chances(module, rates, n_groups)
+        chances = Chances(module, rates, n_groups, float(self.threshold))
         public = public if self._everybody_is_public else None
         tables = Tables(run.release, chances, rates, self.notion, n_groups, public)
         unconstrained = tables.first()

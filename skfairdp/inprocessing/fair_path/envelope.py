@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,9 +80,9 @@ class Envelopes:
         rows = np.arange(len(terms))
         largest = terms[rows, best]
         terms[rows, best] = -np.inf
-        size = np.abs(self.gains).max(axis=1) + abs(multiplier) * np.abs(self.costs).max(axis=1)
+        size = _largest(np.abs(self.gains)) + abs(multiplier) * _largest(np.abs(self.costs))
         # Where no other one is near, rounding decides nothing, and the order says the same.
-        near = ~(largest - terms.max(axis=1) > _NEAR * size)
+        near = ~(largest - _largest(terms) > _NEAR * size)
         if near.any():
             best[near] = Envelopes(self.gains[near], self.costs[near])._last_passed(multiplier)
         return best
@@ -132,6 +132,11 @@ class Envelopes:
             return exists & ((better > 0.0) | ((better == 0.0) & first))
 
         return has_passed
+
+
+def _largest(table: Floats) -> Floats:
+    """Largest number of each row: by columns, as rows are short and there are many."""
+    return np.asarray(reduce(np.maximum, table.T))
 
 
 def costs_of(direction: Floats) -> Floats:

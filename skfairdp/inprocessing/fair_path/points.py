@@ -33,6 +33,8 @@ class PathClassifier(EveryTolerance, GradientClassifier):
     `improved_`.
     """
 
+    threshold: float
+
     decided_: Floats = field(init=False)
     direction_: Floats = field(init=False)
     changed_: Floats = field(init=False)
@@ -133,9 +135,9 @@ class PathClassifier(EveryTolerance, GradientClassifier):
         Returns
         -------
         ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
-            Of two classes ``2 eta - 1 - multiplier_ * s``, positive for rows that get the second
-            one; of more ``eta_k - multiplier_ * s_k`` for each class, the largest for the one
-            that rows get: see ``docs/theory/fair_path.md``.
+            Of two classes ``2 (eta - threshold) - multiplier_ * s``, positive for rows that get
+            the second one; of more ``eta_k - multiplier_ * s_k`` for each class, the largest for
+            the one that rows get: see ``docs/theory/fair_path.md``.
         """
         gains, costs = np.hsplit(self._scores(X), 2)
         scores = gains - self.multiplier_ * costs
@@ -145,7 +147,7 @@ class PathClassifier(EveryTolerance, GradientClassifier):
         gains, _ = np.hsplit(self._scores(X), 2)
         if not self._is_binary:
             return gains
-        positive = 0.5 * (1.0 + gains[:, 0])
+        positive = np.clip(0.5 * (2.0 * self.threshold + gains[:, 0]), 0.0, 1.0)
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -164,5 +166,6 @@ class PathClassifier(EveryTolerance, GradientClassifier):
         from skfairdp.engine.inference import outputs
         from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 
-        chances = Chances(self.module_, self._rates, len(self.direction_))
+        n_groups = len(self.direction_)
+        chances = Chances(self.module_, self._rates, n_groups, float(self.threshold))
         return outputs(Scores(chances, self.direction_), X)

@@ -6,7 +6,8 @@ The rule is the k with the largest ``eta_k(x) - multiplier * s_k(x)`` with
 
 The direction says what answer k to a person of group g and label l costs. For two groups and one
 rate it is known; otherwise dual ascent finds it. Of two classes the first costs nothing, and the
-second is chosen where ``2 eta(x) - 1 - multiplier * s(x) > 0``: see ``docs/theory/fair_path.md``.
+second is chosen where ``2 (eta(x) - t) - multiplier * s(x) > 0`` with a threshold t, one half for
+accuracy: see ``docs/theory/fair_path.md``.
 """
 
 from __future__ import annotations
@@ -101,25 +102,28 @@ class ScoresObjective(Objective):
 class Chances(nn.Module):
     """Outputs of a net in float64: gains of the answers, then P(a=g, y=l | x).
 
-    The gain is ``2 eta - 1`` of the second of two classes, else the chance of each class. The
-    chances of groups and labels follow for each g, for each l.
+    The gain is ``2 (eta - threshold)`` of the second of two classes, else the chance of each class.
+    The chances of groups and labels follow for each g, for each l.
 
     `module`: returns the logits. `rates`: those that are compared; what none of them needs is 0.
     """
 
-    def __init__(self, module: nn.Module, rates: Rates, n_groups: int) -> None:
+    def __init__(
+        self, module: nn.Module, rates: Rates, n_groups: int, threshold: float = 0.5
+    ) -> None:
         super().__init__()
         self.module = module
         self._heads, self._n_classes = rates.heads, rates.n_answers
         self._first = rates.n_label_logits
         self._n_groups = n_groups
+        self._twice = 2.0 * threshold
 
     def forward(self, X: Tensor) -> Tensor:
         """Return chances of rows, shape (B, n_gains + n_groups * n_classes)."""
         logits = self.module(X).double()
         if self._first == 1:
             eta = torch.sigmoid(logits[:, 0])
-            of_labels, gains = [1.0 - eta, eta], [2.0 * eta - 1.0]
+            of_labels, gains = [1.0 - eta, eta], [2.0 * eta - self._twice]
         else:
             of_labels = gains = _softmax([*logits[:, : self._first].unbind(1)])
         nothing = torch.zeros_like(of_labels[0])
@@ -146,7 +150,7 @@ def _softmax(columns: list[Tensor]) -> list[Tensor]:
 class Scores(nn.Module):
     """Scores that decide about a row, in float64: the gains, then the costs of the answers.
 
-    Of two classes, those of the second: ``2 eta - 1`` and ``s``.
+    Of two classes, those of the second: ``2 (eta - threshold)`` and ``s``.
 
     `chances`: what the net says. `direction`: see `costs_of`.
     """
