@@ -76,7 +76,7 @@ settings = {"delta": 1e-5, "batch_size": 200, "max_epochs": 10, "progress": Fals
 
 # %%
 # A search that includes its own privacy cost
-# -----------------------------
+# -------------------------------------------
 # Each applicant is assigned to training or scoring by their own draw. A random number of
 # candidates is trained with noise and scored by noisy counts, and nothing but the best is kept: no
 # table of results, no other model, and not how many there were. What is promised holds for all of

@@ -157,7 +157,10 @@ LISTED: dict[str, dict[str, str]] = {
     "model_selection/number_of_runs.py": {"exact": "selected_curve"},
     "model_selection/record_split.py": {"order": "RecordSplit.split"},
     "model_selection/specification_result.py": {"together": "Specification.nearest best_of"},
-    "monitoring/evidence.py": {"together": "drift_statistics PairState.with_rows bounds"},
+    "monitoring/evidence.py": {
+        "exact": "_log_mean",  # what the terms are divided by before they are added up
+        "together": "drift_statistics PairState.with_rows bounds",
+    },
     "monitoring/monitor.py": {"together": "GapMonitor._use"},
     "monitoring/readings.py": {"exact": "Readings.certifiable.shown"},
     "postprocessing/group_models.py": {"exact": "parallel_statement"},

@@ -176,3 +176,13 @@ sys.exit(most != 1)
 def test_threads_that_are_the_first_to_ask_import_one_after_another():
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_plan_loads_nothing_that_only_fits_or_certificates_need() -> None:
+    code = "import sys, skfairdp.command_line.reporting; print(*sys.modules, sep='\\n')"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    of_scikit_learn = {f"sklearn.{name}" for name in ("ensemble", "metrics", "pipeline")}
+    others = {"torch", "matplotlib", "mpmath", "skfairdp.certificate.examination"}
+    assert "skfairdp.receipts.quoting" in loaded
+    assert loaded & (of_scikit_learn | others) == set()

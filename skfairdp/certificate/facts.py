@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.receipts.receipt import receipt_of
-from skfairdp.receipts.unwrap import Deployed, charges_privacy
+
+if TYPE_CHECKING:
+    from skfairdp.receipts.unwrap import Deployed
 
 PUBLIC, DECLARED, ASSUMED, BOUGHT = SOURCES = ("public", "declared", "assumed", "bought")
 
@@ -49,6 +51,8 @@ def known_facts(
     deployed: Deployed, y: Any, sensitive_features: Any, positive: Hashable | None
 ) -> tuple[Fact, ...]:
     """Collect the public facts about columns, rows and terms; arguments as of `certify`."""
+    from skfairdp.receipts.unwrap import charges_privacy  # so that no plan of a report loads it
+
     final, trained = deployed.final, deployed.trained.final
     classes = np.asarray(getattr(final, "classes_", ())).tolist()
     target = _names(y)

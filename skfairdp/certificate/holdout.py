@@ -177,13 +177,7 @@ class HeldOut:
         """Count probabilities of the positive class by group and label, without noise."""
 
         def ask(X: Any, n_rows: int) -> NDArray[np.float64]:
-            chances = np.asarray(deployed.model.predict_proba(X))
-            # No message shows a cell or a number of rows, as these may be private.
-            if chances.shape != (n_rows, 2) or chances.dtype.kind not in "biuf":
-                raise ValueError(
-                    "scores=True needs a predict_proba that returns an array of two columns of "
-                    "numbers, with one line for each row."
-                )
+            chances = _chances(deployed, X, n_rows)
             return chances[:, 0 if self.turned else 1].astype(np.float64)
 
         X, n_rows = self.rows.X, len(self.rows)
@@ -337,7 +331,7 @@ def check_positive(deployed: Deployed, positive: Any) -> bool:
 def check_answerable(
     deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
 ) -> None:
-    """Refuse, before a charge, whatever an evaluation would refuse without reading rows."""
+    """Refuse, before a charge, whatever an evaluation would refuse whatever the rows are."""
     check_columns(deployed, X)
     classes: list = [0, 1]  # stand for those of a model that tells them by its answers alone
     if settings.private or getattr(deployed.final, "classes_", None) is not None:
@@ -347,10 +341,10 @@ def check_answerable(
     for notion in settings.notions:
         notion.strata(classes, with_labels=y is not None)
     if settings.scores:
-        _check_scores(deployed, classes, y)
+        _check_scores(deployed, classes, X, y)
 
 
-def _check_scores(deployed: Deployed, classes: list, y: ArrayLike | None) -> None:
+def _check_scores(deployed: Deployed, classes: list, X: Any, y: ArrayLike | None) -> None:
     if y is None:
         raise ValueError("scores=True compares scores with labels: pass y.")
     plain = hasattr(deployed.model, "predict_proba") and not deployed.group_aware
@@ -359,6 +353,19 @@ def _check_scores(deployed: Deployed, classes: list, y: ArrayLike | None) -> Non
             "scores=True needs a classifier of two classes whose predict_proba takes rows alone "
             "and gives the same answer to a row every time; leave it out."
         )
+    few = np.arange(min(2, count_rows(X)))  # the form of their scores depends on no cell
+    _chances(deployed, take_rows(X.tocsr() if hasattr(X, "tocsr") else X, few), len(few))
+
+
+def _chances(deployed: Deployed, X: Any, n_rows: int) -> NDArray[Any]:
+    """Probabilities of both classes; no message shows a cell or a number of rows."""
+    chances = np.asarray(deployed.model.predict_proba(X))
+    if chances.shape != (n_rows, 2) or chances.dtype.kind not in "biuf":
+        raise ValueError(
+            "scores=True needs a predict_proba that returns an array of two columns of numbers, "
+            "with one line for each row."
+        )
+    return chances
 
 
 def check_columns(deployed: Deployed, X: Any) -> None:

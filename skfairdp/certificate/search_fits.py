@@ -69,7 +69,7 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
         return None
     event = ComposedDpEvent([stated.event, *others])
     by_index = not _moves_nobody(search)
-    # With declared sizes blanking a record costs what removing it does.
+    # With declared sizes blanking a record has the cost of removing it.
     moved = by_index and stated.adjacency == "add-remove"
     adjacency = "zero-out" if moved else stated.adjacency
     return FitsOfSearch(

@@ -168,7 +168,11 @@ class Outlook:
 
     def _rows(self) -> Iterator[str]:
         width = max(map(len, (*self.sizes, "all")))
-        yield f"{self._unit.capitalize()} of each group (those drawn for either part are expected):"
+        columns = " and ".join(self.request.sensitive)
+        yield (
+            f"{self._unit.capitalize()} of each group by {columns} (those drawn for either part "
+            "are expected):"
+        )
         head = f"  {'':{width}}  {'in all':>10}  {'train':>10}  {'certify':>10}"
         base = self.request.base_rate
         labelled = base is not None and BY_LABEL & {*self.request.notion}

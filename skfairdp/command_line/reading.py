@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
+import lzma
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -15,6 +18,9 @@ from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_exists
 
 PARQUET = (".parquet", ".pq")
+# Files that are unpacked as they are read, and archives that are not.
+_PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".zst", ".rar")
 DELIMITERS = ",;\t|"
 # Bytes from which delimiter and names are read.
 _SAMPLE = 1 << 16
@@ -36,6 +42,11 @@ def read_rows(
     `header`: whether the first line of a CSV file holds the names of the columns.
     """
     check_exists(path)
+    if path.suffix.lower() in _ARCHIVES:
+        raise CommandError(
+            f"{path} is an archive; unpack it, and give the table in it. Of packed files, those "
+            f"that end in {', '.join(_PACKED)} are read."
+        )
     of_parquet = path.suffix.lower() in PARQUET
     try:
         rows = _parquet(path) if of_parquet else _csv(path, inferred, header)
@@ -68,7 +79,7 @@ def read_rows(
 
 def _csv(path: Path, inferred: Collection[str] | None, header: bool) -> pd.DataFrame:
     """Read a CSV file: delimiter and encoding are found, blanks around cells are left out."""
-    with path.open("rb") as file:
+    with _PACKED.get(path.suffix.lower(), open)(path, "rb") as file:
         sample = file.read(_SAMPLE)
     if not sample.strip():
         raise CommandError(f"{path} is empty.")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skfairdp import PrivacyLedger
-from skfairdp.certificate.registry import ABOUT
 from skfairdp.command_line.accounts import default_note, ledger_of, remember, who
-from skfairdp.command_line.checking import private_key
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, say
 from skfairdp.command_line.parsing import ENOUGH_FOR_TABLES
@@ -33,13 +33,15 @@ def plan(arguments: argparse.Namespace) -> int:
 def report(arguments: argparse.Namespace) -> int:
     """Train, certify, write the page; 1 if the certificate does not show the tolerance."""
     request = Request.of(arguments)  # wrong options show before a file is read
-    key = None if request.sign is None or request.plan else private_key(request.sign)
+    key = None
+    if request.sign is not None and not request.plan:
+        from skfairdp.command_line.checking import private_key  # loads what checks certificates
+
+        key = private_key(request.sign)
     if not request.plan:
         check_outputs(request.outputs, request.inputs)
     declared = None if request.schema is None else schema_from(read_document(request.schema))
-    about = {} if request.about is None else read_document(request.about)
-    if not isinstance(about, dict) or set(about) - set(ABOUT):
-        raise CommandError(f"--about must be an object with some of: {', '.join(ABOUT)}.")
+    about = {} if request.about is None else _said_about(request.about)
     rows = _rows(request)
     people = people_of(rows, request, declared)
     persons = people.persons
@@ -64,6 +66,16 @@ def report(arguments: argparse.Namespace) -> int:
 
     parts = people.part(~held), people.part(held)
     return ChargedReport(request, *parts, outlook, noise, ledger, key, about).file()
+
+
+def _said_about(path: Path) -> dict[str, Any]:
+    """Read what only the people behind a deployment know."""
+    from skfairdp.certificate.registry import ABOUT
+
+    about = read_document(path)
+    if not isinstance(about, dict) or set(about) - set(ABOUT):
+        raise CommandError(f"--about must be an object with some of: {', '.join(ABOUT)}.")
+    return about
 
 
 def _rows(request: Request) -> pd.DataFrame:

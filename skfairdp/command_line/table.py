@@ -17,10 +17,17 @@ from skfairdp.command_line.groups import checked_groups, with_groups_as_asked
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import Schema, public_schema, stated
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
-from skfairdp.records.persons import Persons, encode_persons, looks_like_an_identifier
+from skfairdp.records.persons import (
+    Persons,
+    encode_persons,
+    looks_like_an_identifier,
+    may_name_persons,
+)
 
 # Of a target, as `FairPathClassifier` takes them.
 MOST_CLASSES = 10
+# Options that are given once for each column.
+_REPEATED = ("--sensitive", "--drop", "--keep")
 # A target value that fewer rows have is not shown in messages.
 _SHOWN = 20
 
@@ -120,24 +127,26 @@ def _what_is_learned_from(
         raise CommandError(f"The schema names columns that the table lacks: {', '.join(unknown)}.")
     left = [name for name in rows.columns if name not in {*declared, *without}]
     alike = [
-        quote(str(name))
+        str(name)
         for name in left
         if looks_like_an_identifier(name) and name not in {*request.keep, *request.features}
     ]
     if alike and not request.bounds_are_public:
-        index = all(name.strip("'").startswith("Unnamed") for name in alike)  # that pandas wrote
+        # Not a phone, which several people share, and no row number that a program wrote.
+        whose = next(filter(may_name_persons, alike), None)
         persons = (
             "If a person has several rows, name the column that says whose row it is, so that "
-            f"epsilon protects persons: --person-ids {alike[0]}. "
+            f"epsilon protects persons: --person-ids {quote(whose)}. "
+            if whose is not None and not request.person_ids
+            else ""
         )
-        drops = " ".join(f"--drop {name}" for name in alike)
-        keeps = " ".join(f"--keep {name}" for name in alike)
+        drops = " ".join(f"--drop {quote(name)}" for name in alike)
+        keeps = " ".join(f"--keep {quote(name)}" for name in alike)
         leave = "Leave" if request.person_ids else "If every row is another person, leave"
         raise CommandError(
             "Columns have names of identifiers, which only identify people. "
-            f"{'' if request.person_ids or index else persons}"
-            f"{leave} them out: {drops}. If they are not identifiers, such as codes of a codebook "
-            f"or the number of phones in a house, say so: {keeps}."
+            f"{persons}{leave} them out: {drops}. If they are not identifiers, such as codes of a "
+            f"codebook or the number of phones in a house, say so: {keeps}."
         )
     if request.bounds_are_public:
         declared = public_schema(rows, declared, without)
@@ -155,6 +164,10 @@ def _what_is_learned_from(
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
     missing = [name for name in names if name not in rows.columns]
     if missing:
+        listed = [part.strip() for part in missing[0].split(",")]
+        if option in _REPEATED and len(listed) > 1 and all(part in rows.columns for part in listed):
+            again = " ".join(f"{option} {quote(part)}" for part in listed)
+            raise CommandError(f"{option} names one column; name several by {again}.")
         spelt = {str(name).lower().strip("'` "): str(name) for name in rows.columns}
         near = get_close_matches(missing[0].lower().strip(), spelt, n=1)
         meant = f" Is {spelt[near[0]]!r} meant?" if near else ""
@@ -188,7 +201,8 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
         many = "one value" if len(found) < 2 else f"more than {MOST_CLASSES} values"
         raise CommandError(
             f"The target {name!r} has {many}; it must have two, such as approved and refused, or "
-            f"up to {MOST_CLASSES}. A number such as an age has to be cut into a few first."
+            f"up to {MOST_CLASSES}. A number such as an age has to be cut into a few first, or "
+            "is predicted as a number, between public bounds: --numeric LOW HIGH."
         )
     if not any(all(isinstance(value, kind) for value in found) for kind in (str, int | float)):
         column = column.astype(str)  # dates, or kinds that have no common order

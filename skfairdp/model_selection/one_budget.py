@@ -7,8 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_regressor
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
@@ -52,7 +55,8 @@ def fit_within(
     ----------
     pipeline : Pipeline
         With a `PrivateTableEncoder` and, last, a classifier of this package that has an
-        `epsilon`. It is cloned; other steps have to learn nothing from the rows.
+        `epsilon`. The encoder may be a part of a `ColumnTransformer` that names its columns in a
+        list. It is cloned; other steps have to learn nothing from the rows.
     X : DataFrame or array-like
         Private rows.
     y : array-like
@@ -96,28 +100,27 @@ def fit_within(
     True
     """
     last, final = pipeline.steps[-1]
-    tables = [step for _, step in pipeline.steps[:-1] if isinstance(step, PrivateTableEncoder)]
     ahead = [part for name, part in pipeline.get_params().items() if name.split("__")[0] != last]
     charging = [part for part in ahead if isinstance(part, PrivateEstimator)]
-    named = isinstance(final, PrivatePredictor) and {"epsilon", "delta"} <= set(vars(final))
-    if getattr(final, "protects", "record") != "record":
-        raise ValueError(_NO_TOTAL)
-    if len(tables) != 1 or tables != charging or not named:
+    _check_last(final, charging)
+    held = [_table_in(step) for _, step in pipeline.steps[:-1]]
+    tables = [found for found in held if found is not None]
+    if len(tables) != 1 or len(charging) != 1:
         raise ValueError(
-            "'pipeline' must have one PrivateTableEncoder and end in a classifier or regressor "
-            "of skfairdp with parameters epsilon and delta, and no other step may be private or "
-            "contain a private one. A ColumnTransformer around the table is not needed: "
-            "PrivateTableEncoder(columns={'name': 'drop'}) leaves columns out, and takes public "
-            "bounds (low, high) and lists of categories for others."
+            "'pipeline' must have one PrivateTableEncoder, as a step or as a part of a "
+            "ColumnTransformer that is a step, and no other step may be private or contain a "
+            "private one. PrivateTableEncoder(columns={'name': 'drop'}) leaves columns out, and "
+            "takes public bounds (low, high) and lists of categories for others."
         )
     check_values(epsilon=(epsilon, Number(1e-3)), table_share=(table_share, PROBABILITY))
-    if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
+    if any(getattr(step, "reproducible_noise", False) for step in (charging[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
     check_parameters(final, final._parameters)
     refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
     steps = [(n, clone(step)) for n, step in pipeline.steps if step not in (None, "passthrough")]
-    place = [isinstance(step, PrivateTableEncoder) for _, step in steps].index(True)
-    table, model, whole = steps[place][1], steps[-1][1], ("whole", "passthrough")
+    place = [_table_in(step) is not None for _, step in steps[:-1]].index(True)
+    holder, model, whole = steps[place][1], steps[-1][1], ("whole", "passthrough")
+    table: Any = _table_in(holder)
     later = Pipeline([whole, *steps[place + 1 : -1]])
     rows = Pipeline([whole, *steps[:place]]).fit_transform(X)
     table.set_params(epsilon=table_share * epsilon, delta=min(table.delta, final.delta / 10))
@@ -125,16 +128,27 @@ def fit_within(
         model.set_params(noise_multiplier=None)
     given = Given(rows, y, sensitive_features, person_ids)
     facts, classes = _facts_of(model, given)
-    columns = tuple(getattr(rows, "columns", range(np.shape(rows)[1])))
+    counted = rows if holder is table else _columns_of(holder, table, rows)
+    columns = tuple(getattr(counted, "columns", range(np.shape(counted)[1])))
     spent = priced(table, replace(facts, groups=None, columns=columns)).privacy
     quote = _planned(model, spent, epsilon, table_share, facts)
     if not get_tags(model).input_tags.categorical:
+        if table.encoding == "levels" and len(later.steps) == 1:
+            raise ValueError(
+                f"The table puts out levels, and {type(model).__name__} takes numbers: use "
+                'PrivateTableEncoder(encoding="onehot"). Nothing was charged.'
+            )
         model._try_out(quote, (len(columns),), classes)
     charges = Charge(table), Charge(model, stated=quote.privacy)
     charges[0].together_with(charges[1])
     try:
-        table._fit_under(replace(given, y=None, sensitive_features=None), charges[0])
-        rows = later.fit_transform(table.transform(rows))
+        own = replace(given, X=counted, y=None, sensitive_features=None)
+        table._fit_under(own, charges[0])
+        if holder is not table:
+            rows = _around(holder, table).fit_transform(rows)
+        else:
+            rows = table.transform(rows)
+        rows = later.fit_transform(rows)
         # A plan made before the table was seen composes with it. Another one was chosen by
         # looking: where there is a budget, it is charged in addition to the plan.
         facts = replace(facts, n_features=np.shape(rows)[1])
@@ -154,6 +168,63 @@ def fit_within(
         error.__notes__ = [*dict.fromkeys(getattr(error, "__notes__", ()))]
         raise
     return Pipeline(steps, memory=pipeline.memory)
+
+
+def _check_last(final: Any, charging: list[Any]) -> None:
+    """Refuse a last step that shares no budget with a table; the message says what does."""
+    if getattr(final, "protects", "record") != "record":
+        raise ValueError(_NO_TOTAL)
+    if hasattr(final, "param_distributions"):
+        raise ValueError(
+            f"'pipeline' ends in a {type(final).__name__}, whose plan follows from chance, so "
+            "nothing is left over for a table beforehand. Give both their own epsilon and call "
+            "fit: make_pipeline(PrivateTableEncoder(epsilon=0.3), PrivateSearchCV(classifier, ..., "
+            "epsilon=0.9)), whose certificate states the total of both."
+        )
+    if not (isinstance(final, PrivatePredictor) and {"epsilon", "delta"} <= set(vars(final))):
+        raise ValueError(
+            "'pipeline' must end in a classifier or regressor of skfairdp with parameters epsilon "
+            f"and delta; got {type(final).__name__}."
+        )
+    if not charging:
+        raise ValueError(
+            "No step of 'pipeline' before the last one learns under epsilon, so there is nothing "
+            "to share. Set epsilon on the last step and call fit, which then costs that epsilon; "
+            "or learn bounds and categories by a PrivateTableEncoder."
+        )
+
+
+def _table_in(step: Any) -> PrivateTableEncoder | None:
+    """Table encoder that a step is, or that is a part of a ColumnTransformer; else None."""
+    if isinstance(step, PrivateTableEncoder):
+        return step
+    if type(step) is not ColumnTransformer:
+        return None
+    parts = [part for _, part, _ in step.transformers if isinstance(part, PrivateTableEncoder)]
+    return parts[0] if len(parts) == 1 else None
+
+
+def _columns_of(holder: ColumnTransformer, table: PrivateTableEncoder, rows: Any) -> pd.DataFrame:
+    """Columns that a ColumnTransformer hands to its table encoder; before anything is charged."""
+    (listed,) = [columns for _, part, columns in holder.transformers if part is table]
+    named = isinstance(rows, pd.DataFrame) and isinstance(listed, list) and len(listed) > 0
+    if not named or not all(isinstance(name, str) and name in rows.columns for name in listed):
+        raise ValueError(
+            "A ColumnTransformer around a PrivateTableEncoder needs a DataFrame, and a list of its "
+            "columns by name, such as ['age', 'job']; nothing was charged. Without a "
+            "ColumnTransformer, PrivateTableEncoder(columns={'name': 'drop'}) leaves columns out."
+        )
+    return rows[listed]
+
+
+def _around(holder: ColumnTransformer, table: PrivateTableEncoder) -> ColumnTransformer:
+    """Put the fitted table into its ColumnTransformer, which else would fit a copy of it."""
+    return holder.set_params(
+        transformers=[
+            (name, FrozenEstimator(part) if part is table else part, columns)
+            for name, part, columns in holder.transformers
+        ]
+    )
 
 
 def _facts_of(model: Any, given: Given) -> tuple[RowFacts, np.ndarray | None]:

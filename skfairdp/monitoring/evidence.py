@@ -157,7 +157,17 @@ def pair_steps(differences: NDArray[np.int8], tolerance: float) -> Floats:
 
 
 def _log_mean(terms: Floats) -> float:
-    return float(special.logsumexp(terms)) - math.log(terms.size)
+    """Logarithm of the mean of exp(terms): a limit asks some hundred times for one of few terms.
+
+    To the last bit what `scipy.special.logsumexp` makes of them, whose checks take far longer.
+    """
+    top = terms.max()
+    if not np.isfinite(top):
+        return float(special.logsumexp(terms)) - math.log(terms.size)
+    largest = terms == top
+    n = np.float64(np.count_nonzero(largest))
+    others = np.exp(np.where(largest, -np.inf, terms) - top).sum() / n
+    return float(np.log1p(others) + np.log(n) + top) - math.log(terms.size)
 
 
 class Levels(NamedTuple):

@@ -77,7 +77,7 @@ def distinct_cells(values: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
 
 def _plain_numbers(distinct: list[Any]) -> NDArray[np.float64] | None:
     """Read all texts at once, as `_read` does, where all are numbers in decimal digits."""
-    if not distinct or not all(type(value) is str for value in distinct):
+    if set(map(type, distinct)) != {str}:
         return None
     if not _OF_NUMBERS.issuperset("".join(distinct)):
         return None

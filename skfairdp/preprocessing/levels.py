@@ -132,19 +132,28 @@ def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float
     "onehot": one column for each level, of which a row has one. "thermometer": for intervals, one
     for each edge, which a row has if it is not below it. Missing values have their own column.
     """
-    parts: list[NDArray[np.float64]] = []
+    listed = [level_names(table[name].dtype, name) for name in table.columns]
+    bent = [encoding == "thermometer" and bool(table[name].cat.ordered) for name in table.columns]
+    widths = [len(labels) - edges for labels, edges in zip(listed, bent, strict=True)]
+    found = np.zeros((len(table), sum(widths)))
+    rows, start = np.arange(len(table)), 0
     names: list[str] = []
-    for name in table.columns:
-        labels = level_names(table[name].dtype, name)
-        code_of = np.eye(len(labels))  # a row for each level, that of a missing value last
-        if encoding == "thermometer" and table[name].cat.ordered:
+    for name, labels, edges, width in zip(table.columns, listed, bent, widths, strict=True):
+        codes = table[name].cat.codes.to_numpy().astype(np.int64)
+        codes[codes < 0] = len(labels) - 1  # missing values come last
+        if edges:
+            # A row for each level, that of a missing value last.
+            code_of = np.eye(len(labels))
             code_of[:-1, :-1] = np.tri(len(labels) - 1)
+            found[:, start : start + width] = code_of[codes, 1:]
             show = _shown_in(name)
             starts = [f">= {show(one.left)}" for one in table[name].cat.categories[1:]]
-            code_of, labels = code_of[:, 1:], [*starts, "missing"]
-        parts.append(code_of[table[name].cat.codes])  # -1, for missing, is the last row
+            labels = [*starts, "missing"]
+        else:
+            found[rows, start + codes] = 1.0
         names += [f"{name} {label}" for label in labels]
-    return np.concatenate(parts, axis=1), names
+        start += width
+    return found, names
 
 
 def sparse_levels(table: pd.DataFrame) -> csr_array:

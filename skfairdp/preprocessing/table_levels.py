@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -56,20 +57,27 @@ def table_plan(
     without = ("number", "date")  # of categories
     texts = sum(kind not in without for _, kind in columns)
 
-    def plan(sigma: float) -> Plan:
+    def plan(sigma: float, *, shared: bool = False) -> Plan:
+        """Plan with this noise; `shared`: columns of a kind share segments, at the same cost."""
+        released: dict[str | None, list[Segment]] = {}
         segments: list[Segment] = []
         for name, kind in columns:
-            if kind is None:
-                segments.append(sizes.whole((f"kind of {name}", 1.0, sigma * _KIND_NOISE)))
-            std = sigma * math.sqrt(3)
-            parts = [(f"{size} of {name}", 1.0, std) for size in ("octaves", "eighths", "parts")]
-            failure = 0.0 if kind in without else delta * _SHARE / texts
-            segments.append(sizes.whole(*parts, failure=failure))
+            if not (shared and kind in released):
+                std = sigma * math.sqrt(3)
+                parts = [
+                    (f"{size} of {name}", 1.0, std) for size in ("octaves", "eighths", "parts")
+                ]
+                failure = 0.0 if kind in without else delta * _SHARE / texts
+                released[kind] = [sizes.whole(*parts, failure=failure)]
+                if kind is None:
+                    kinds = f"kind of {name}", 1.0, sigma * _KIND_NOISE
+                    released[kind].insert(0, sizes.whole(kinds))
+            segments += released[kind]
         return sizes.plan(*segments, delta=delta, exact_noise=True)
 
     if math.isinf(epsilon):
         return plan(0.0)
-    sigma = noise_multiplier_for(epsilon, delta, plan)
+    sigma = noise_multiplier_for(epsilon, delta, partial(plan, shared=True))
     planned = plan(max(sigma, LEAST_MULTIPLIER))  # a large epsilon is not used up
     planned.check_exact_noise(MOST_ROWS)
     return planned

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
-
-from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid
-from sklearn.pipeline import Pipeline
 
 from skfairdp.foundation.parameters import check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.totals import totals
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.facts import RowFacts, checked_facts
 from skfairdp.receipts.quoted import Quote
-from skfairdp.receipts.step_rules import reasons_of_container
-from skfairdp.receipts.unwrap import charges_privacy, kind_of, learns_from_rows, leaves_of
-
-_MOST_CANDIDATES = 100
 
 
 def quote(
@@ -87,7 +78,7 @@ def quote(
     facts = checked_facts(
         n_rows, groups, n_features, classes, n_persons, n_public, columns, public_groups
     )
-    return _quoted(model, facts)
+    return quoted(model, facts)
 
 
 def priced(model: Any, facts: RowFacts) -> Quote:
@@ -111,123 +102,19 @@ def inner_quote(outer: Any, inner: Any, facts: RowFacts) -> Quote:
     """Price the inner fit of an estimator that adds no cost."""
     if not hasattr(type(inner), "_priced"):
         stated = PrivacyGuarantee.void(
-            f"{kind_of(inner)} is not an estimator of skfairdp: nothing bounds what it reveals "
-            "about its training rows."
+            f"{type(inner).__name__} is not an estimator of skfairdp: nothing bounds what it "
+            "reveals about its training rows."
         )
         return Quote(type(outer).__name__, facts, stated, charge=None)
     found = priced(inner, facts)
     return dataclasses.replace(found, estimator=f"{type(outer).__name__} around {found.estimator}")
 
 
-def _quoted(model: Any, facts: RowFacts) -> Quote:
+def quoted(model: Any, facts: RowFacts) -> Quote:
+    """Price an estimator of this package, a Pipeline or a search."""
     if hasattr(type(model), "_priced"):
         return priced(model, facts).with_ledger(getattr(model, "ledger", None))
-    if isinstance(model, Pipeline):
-        return _of_pipeline(model, facts)
-    if hasattr(model, "estimator") and (
-        hasattr(model, "param_grid") or hasattr(model, "param_distributions")
-    ):
-        return _of_search(model, facts)
-    raise TypeError(
-        "quote takes an estimator of skfairdp, a Pipeline or a search of scikit-learn; got "
-        f"{type(model).__name__}, whose fits have no plan to price."
-    )
+    # Loads much of scikit-learn, which estimators of this package do not need.
+    from skfairdp.receipts.quoting_containers import quote_of_container
 
-
-def _of_pipeline(model: Pipeline, facts: RowFacts) -> Quote:
-    parts, charged, ledger = [], [], None
-    reasons = [f"{name!r} of the Pipeline: {reason}." for name, reason in _of_containers(model)]
-    for place, (name, step) in enumerate(_steps(model)):
-        if hasattr(type(step), "_priced"):
-            # What columns an earlier step puts out is not known.
-            own = facts if place == 0 else dataclasses.replace(facts, n_features=None, columns=())
-            part = priced(step, own)
-            parts.append(part)
-            if part.charge is not None:
-                charged.append(part.charge)
-            ledger = getattr(step, "ledger", None) if ledger is None else ledger
-            if part.privacy is None:
-                reasons.append(f"Step {name!r} trains without noise.")
-        else:
-            reasons += _learned(name, step)
-    stated = _composed([part.privacy for part in parts if part.privacy is not None], reasons)
-    whole = Quote(type(model).__name__, facts, stated, charge=None, steps=tuple(parts))
-    return whole.with_ledger(ledger, charged)
-
-
-def _of_search(search: Any, facts: RowFacts) -> Quote:
-    grid = getattr(search, "param_grid", None)
-    if grid is None:
-        return _whole_search(
-            search, [_quoted(search.estimator, facts)], facts, "Its candidates are drawn later."
-        )
-    candidates = list(ParameterGrid(grid))
-    if len(candidates) > _MOST_CANDIDATES:
-        raise ValueError(
-            f"The search has {len(candidates)} candidates; a quote prices at most "
-            f"{_MOST_CANDIDATES}. Quote its estimator instead."
-        )
-    parts = []
-    for point in candidates:
-        copies = {name: clone(value, safe=False) for name, value in point.items()}
-        parts.append(_quoted(clone(search.estimator).set_params(**copies), facts))
-    said = f"{len(parts)} candidates, each quoted for all rows; folds are fitted on fewer."
-    return _whole_search(search, parts, facts, said)
-
-
-def _whole_search(search: Any, parts: list[Quote], facts: RowFacts, said: str) -> Quote:
-    reason = (
-        f"{type(search).__name__} chooses by scores of its training rows without noise, and those "
-        "have no finite cost. skfairdp.model_selection.PrivateSearchCV has a finite one."
-    )
-    first = parts[0].privacy
-    kind: Any = {} if first is None else {"adjacency": first.adjacency, "protects": first.protects}
-    stated = PrivacyGuarantee.void(reason, **kind)
-    return Quote(type(search).__name__, facts, stated, steps=tuple(parts), note=said)
-
-
-def _composed(stated: list[PrivacyGuarantee], reasons: list[str]) -> PrivacyGuarantee | None:
-    """State the guarantee of several fits on the same rows together."""
-    relations = {(one.adjacency, one.protects) for one in stated if not one.is_void}
-    if reasons or len(totals(stated)) > 1:
-        several = "Steps protect different things, and their costs have no total."
-        kind: Any = {}
-        if relations:
-            kind = dict(zip(("adjacency", "protects"), min(relations), strict=True))
-        return PrivacyGuarantee.void(*(reasons or [several]), **kind)
-    return totals(stated)[0] if stated else None
-
-
-def _steps(model: Pipeline) -> Iterator[tuple[str, Any]]:
-    """Steps in order, those of inner Pipelines too; a subclass may do more than its steps."""
-    for name, step in model.steps:
-        if step is None or step == "passthrough":
-            continue
-        if type(step) is Pipeline:
-            yield from _steps(step)
-        else:
-            yield name, step
-
-
-def _of_containers(model: Pipeline) -> Iterator[tuple[str, str]]:
-    """Parameters of a Pipeline and of those inside it that may keep rows, with the reasons."""
-    if type(model) is not Pipeline:
-        yield type(model).__name__, "a subclass may learn what its steps do not"
-        return
-    yield from reasons_of_container(model)
-    for _, step in model.steps:
-        if type(step) is Pipeline:
-            yield from _of_containers(step)
-
-
-def _learned(name: str, step: Any) -> Iterator[str]:
-    """Say which parts of a step of another library take more from the rows than their form.
-
-    By the rules of certificates, on a step that is not fitted.
-    """
-    for where, leaf in leaves_of(name, step):
-        if charges_privacy(leaf) or learns_from_rows(leaf):
-            yield (
-                f"Step {where!r} ({kind_of(leaf)}) learns from the rows without noise, unless it "
-                "is listed in public_steps when the model is certified."
-            )
+    return quote_of_container(model, facts)

@@ -180,7 +180,7 @@ def test_every_random_state_of_a_classifier_is_set_from_the_teachers_number() ->
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_fewer_records_than_teachers_is_no_error(name: str) -> None:
-    """Empty shards vote for class 0, shards of one class for theirs, without a word."""
+    """Empty shards vote for class 0, shards of one class for theirs, without a message."""
     rows = private_rows(n=6, n_teachers=20, n_classes=3, seed=4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

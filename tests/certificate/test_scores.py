@@ -282,8 +282,8 @@ def test_a_file_of_scores_of_one_group_is_refused(exact: Certificate) -> None:
 
 @pytest.mark.parametrize("count_epsilon", [None, 1.0])
 @pytest.mark.parametrize("shape", ["one column", "a row less", "text"])
-def test_scores_of_another_shape_are_refused_without_a_number_of_rows(
-    shape: str, count_epsilon: float | None
+def test_scores_of_another_shape_are_refused_without_a_charge_or_a_number_of_rows(
+    shape: str, count_epsilon: float | None, tmp_path: Path
 ) -> None:
     class Odd(Scores):
         def predict_proba(self, X: np.ndarray) -> np.ndarray:
@@ -292,9 +292,11 @@ def test_scores_of_another_shape_are_refused_without_a_number_of_rows(
             return forms[shape]
 
     asked = {"sensitive_features": GROUPS, "groups": ["a", "b"], "count_epsilon": count_epsilon}
+    book = PrivacyLedger(tmp_path / "ledger.db", "people")
     with pytest.raises(ValueError, match="two columns of numbers") as refused:
-        certify(Odd().fit(X), X, LABELS, scores=True, **asked)
+        certify(Odd().fit(X), X, LABELS, scores=True, ledger=count_epsilon and book, **asked)
     assert not re.search(r"\d{2}", str(refused.value))
+    assert book.entries() == ()
 
 
 @pytest.mark.parametrize("score", [np.inf, -np.inf, np.nan, 1e308, -1e308])
@@ -345,3 +347,17 @@ def test_what_has_no_scores_is_refused(asked: dict, said: str) -> None:
     model = {"decides": Decides, "ranks": Ranks, None: Scores}[given.pop("model", None)]()
     with pytest.raises(ValueError, match=said):
         certify(model.fit(X), scores=True, **given)
+
+
+@pytest.mark.parametrize("template", ["bias-scenario", "eu-ai-act", "nist-800-226"])
+def test_templates_put_scores_under_a_heading_of_theirs(exact: Certificate, template: str) -> None:
+    assert "<h2>Scores by group</h2>" in exact.to_html()
+    page = exact.to_html(template=template)
+    assert "<h3>Scores by group</h3>" in page
+    assert page.index("<h3>Who is affected</h3>") < page.index("<h3>Scores by group</h3>")
+
+
+def test_intervals_stay_in_one_line_where_there_is_room(exact: Certificate) -> None:
+    page = exact.to_html()
+    assert re.search(r"<td class='number short'>0\.\d{3} to 0\.\d{3}</td>", page)
+    assert ".short{white-space:nowrap}" in page

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +36,7 @@ def customers(n: int = 3_000, seed: int = 0) -> pd.DataFrame:
             "customer": rng.integers(0, n // 2, n).astype(str),
             "self": limit.round(2),
             "has_phone": rng.integers(0, 2, n),
+            "contract no": np.arange(n),
             "region": rng.choice(["north", "south", "east"], n, p=[0.6, 0.396, 0.004]),
             "sex": sex,
             "default payment": late.astype(int),
@@ -53,7 +57,7 @@ def brief(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "svg", lambda picture: "<svg></svg>")
     monkeypatch.chdir(tmp_path)
     rows = customers()
-    rows.drop(columns=["customer", "has_phone"]).to_csv("bank.csv", index=False)
+    rows.drop(columns=["customer", "has_phone", "contract no"]).to_csv("bank.csv", index=False)
     rows.to_csv("raw.csv", index=False)
 
 
@@ -151,17 +155,18 @@ def test_public_hold_outs_compose_as_two_fits_in_python_do(told) -> None:
 def test_identifiers_lead_to_persons_first_and_names_that_are_none_can_be_kept(told) -> None:
     code, _, said = told("report", "raw.csv", *ASKED)
     assert code == 2
-    assert "--person-ids has_phone" in said
+    assert "--person-ids 'contract no'" in said
+    assert "has_phone" not in said  # a flag
     assert said.index("--person-ids") < said.index("--drop") < said.index("--keep")
     _, _, said = told("plan", "raw.csv", *ASKED, "--person-ids", "customer")
-    assert "Leave them out: --drop has_phone. If they are none" in said
-    more = ("--keep", "has_phone", "--person-ids", "customer")
+    assert "Leave them out: --drop 'contract no'. If they are not" in said
+    more = ("--keep", "contract no", "--person-ids", "customer")
     _, _, said = told("plan", "raw.csv", *ASKED, *more)
     assert "Some person has rows of different groups" in said
     assert "Write one group into all rows of a person" in said
-    _, plan, said = told("plan", "raw.csv", *ASKED, "--keep", "has_phone", "--drop", "customer")
+    _, plan, said = told("plan", "raw.csv", *ASKED, "--keep", "contract no", "--drop", "customer")
     assert said.count("\n") == 1  # Reading raw.csv
-    assert "3 columns are not declared" in plan
+    assert "4 columns are not declared" in plan
 
 
 def test_small_groups_are_named_merged_and_left_out(told) -> None:
@@ -204,6 +209,32 @@ def test_files_as_people_have_them_are_read(told) -> None:
     assert re.findall(r"^  (\w+)  +\d", plan, re.MULTILINE) == ["f", "m"]
     Path("empty.csv").write_text("", encoding="utf-8")
     assert "empty.csv is empty" in told("plan", "empty.csv", *ASKED)[2]
+
+
+def test_packed_files_are_read_as_those_inside_them(told) -> None:
+    text = Path("bank.csv").read_text(encoding="utf-8").replace(",", ";").encode()
+    expected = told("plan", "bank.csv", *ASKED)[1].split("\nThis run")[0]
+    for suffix, packed in (("gz", gzip), ("bz2", bz2), ("xz", lzma)):
+        Path(f"bank.csv.{suffix}").write_bytes(packed.compress(text))
+        code, plan, said = told("plan", f"bank.csv.{suffix}", *ASKED)
+        assert (code, plan.split("\nThis run")[0]) == (0, expected), said
+    Path("bank.zip").write_bytes(b"PK")
+    code, _, said = told("plan", "bank.zip", *ASKED)
+    assert code == 2
+    assert "unpack it" in said
+    assert ".gz, .bz2, .xz are read" in said
+
+
+def test_targets_and_columns_as_people_name_them_lead_to_the_option(told) -> None:
+    asked = ("--positive", "1", "--sensitive", "sex", "--epsilon", "1")
+    _, _, said = told("plan", "bank.csv", "--target", "self", *asked)
+    assert "--numeric LOW HIGH" in said
+    asked = ("--target", "default payment", "--positive", "0", "--epsilon", "1")
+    _, _, said = told("plan", "bank.csv", *asked, "--sensitive", "sex, region")
+    assert "name several by --sensitive sex --sensitive region" in said
+    several = ("--sensitive", "sex", "--sensitive", "region", "--leave-out", "east")
+    _, plan, _ = told("plan", "bank.csv", *asked, *several)
+    assert plan.startswith("Rows of each group by sex and region (those drawn")
 
 
 def test_odd_files_are_read_or_refused_with_what_to_do(told) -> None:
@@ -261,7 +292,7 @@ def test_refusals_name_the_pipeline_that_does_what_was_asked() -> None:
     )
     with pytest.raises(ValueError, match=r"make_pipeline\(PrivateTableEncoder\(\), PrivateSearch"):
         over_all.fit(rows, rows["sex"])
-    chosen = ColumnTransformer([("table", PrivateTableEncoder(), ["self"])])
+    chosen = ColumnTransformer([("table", PrivateTableEncoder(), [0])])
     with pytest.raises(ValueError, match=r"PrivateTableEncoder\(columns=\{'name': 'drop'\}\)"):
         fit_within(make_pipeline(chosen, classifier), rows, rows["sex"], epsilon=1.0)
 

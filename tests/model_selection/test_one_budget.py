@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +21,12 @@ from skfairdp import (
     PrivacyLedger,
     PrivateTableEncoder,
     certify,
+    quote,
 )
 from skfairdp.exceptions import BudgetExceededError
 from skfairdp.foundation.assumptions import ALONE, AS_TORCH_MULTIPLIES, EXACTLY
-from skfairdp.model_selection import fit_within
+from skfairdp.model_selection import PrivateSearchCV, fit_within
+from skfairdp.preprocessing import PublicEncoder
 from skfairdp.privacy import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
 from skfairdp.privacy.ledger.totals import Budget, covered
@@ -188,3 +191,79 @@ def test_a_plan_that_follows_from_the_levels_is_not_charged_as_one_plan(tmp_path
     # With a budget, what was planned at first stays charged.
     states = [entry.state for entry in ledger.entries()]
     assert states[:2] == ["committed", "reserved" if budget else "returned"]
+
+
+def around(ledger: PrivacyLedger | None, **settings: Any) -> Pipeline:
+    """A table as a part of a ColumnTransformer, with a public step."""
+    table = PrivateTableEncoder(encoding="onehot", ledger=ledger)
+    public = PublicEncoder({"city": ["Oslo", "Bonn"]})
+    columns = ColumnTransformer([("t", table, ["income"]), ("p", public, ["city"])])
+    return make_pipeline(columns, DPSGDClassifier(ledger=ledger, max_epochs=1, **settings))
+
+
+def test_a_table_may_be_a_part_of_a_column_transformer(ledger: PrivacyLedger) -> None:
+    made = around(ledger)
+    model = fit_within(made, ROWS, Y, epsilon=1.0)
+    table, classifier = (entry.guarantee for entry in ledger.entries())
+    parts = [model[0].transformers_[0][1].estimator, model[-1]]
+    assert [part.privacy_.epsilon for part in parts] == [table.epsilon, classifier.epsilon]
+    stated = certify(model)
+    assert 0.99 <= stated.privacy.epsilon <= 1.0
+    assert ledger.totals()[0].epsilon == stated.privacy.epsilon
+    assert stated.verify(pickle.loads(pickle.dumps(model)))
+    assert not hasattr(made[0], "transformers_")  # the given Pipeline is left as it was
+    # Table and public step: both parts reach the classifier.
+    width = parts[0].transform(ROWS[["income"]]).shape[1]
+    assert model[0].transform(ROWS).shape == (N, width + 2)
+
+
+def test_a_quote_of_it_is_what_its_fit_is_charged(tmp_path) -> None:
+    ledger = PrivacyLedger(tmp_path / "spent.db", "rows")
+    made = around(ledger)
+    asked = quote(made, n_rows=N, columns=list(ROWS))
+    assert not asked.privacy.is_void
+    made.fit(ROWS, Y)
+    charged = [entry.guarantee.epsilon for entry in ledger.entries()]
+    assert [step.charge.epsilon for step in asked.steps] == charged
+    assert asked.privacy.epsilon == certify(made).privacy.epsilon
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"transformers": [("t", PrivateTableEncoder(), [0])]}, "list of its columns by name"),
+        ({"transformers": [("t", PrivateTableEncoder(), "income")]}, "list of its columns"),
+        ({"transformers": [("t", PrivateTableEncoder(), ["rent"])]}, "list of its columns"),
+        ({"transformers": [("p", "passthrough", ["income"])]}, "Set epsilon on the last step"),
+        (
+            {"transformers": [(n, PrivateTableEncoder(), [n]) for n in ROWS]},
+            "must have one PrivateTableEncoder",
+        ),
+    ],
+)
+def test_columns_that_are_not_known_beforehand_are_refused(
+    change: dict, said: str, ledger: PrivacyLedger
+) -> None:
+    made = around(ledger)
+    made[0].set_params(**change)
+    with pytest.raises(ValueError, match=said):
+        fit_within(made, ROWS, Y, epsilon=1.0)
+    assert ledger.entries() == ()
+
+
+def test_a_search_behind_a_table_is_told_how_to_be_fitted() -> None:
+    search = PrivateSearchCV(DPSGDClassifier(max_epochs=1), {"max_grad_norm": [0.5, 1.0]})
+    with pytest.raises(ValueError, match="Give both their own epsilon and call fit"):
+        fit_within(make_pipeline(PrivateTableEncoder(), search), ROWS, Y, epsilon=1.0)
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_levels_for_a_classifier_of_numbers_are_refused_before_a_charge(
+    within: bool, ledger: PrivacyLedger
+) -> None:
+    table = PrivateTableEncoder(ledger=ledger)
+    first = ColumnTransformer([("t", table, ["income"])]) if within else table
+    made = make_pipeline(first, DPSGDClassifier(ledger=ledger, max_epochs=1))
+    with pytest.raises(ValueError, match='encoding="onehot"'):
+        fit_within(made, ROWS, Y, epsilon=1.0)
+    assert ledger.entries() == ()

@@ -1,4 +1,4 @@
-"""The conditions of a search that pays for itself, each with the twin that breaks it."""
+"""The conditions of a search that includes its cost, each with the twin that breaks it."""
 
 from __future__ import annotations
 

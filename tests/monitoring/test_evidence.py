@@ -7,12 +7,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from skfairdp.monitoring.evidence import (
     STAKES,
     NoisyEvidence,
     PairedEvidence,
+    _log_mean,
     drift_statistics,
     log_laplace_moment,
     lower_limit,
@@ -139,3 +140,11 @@ def test_drift_statistics_are_the_slow_recursion():
     # A mean of R - t of zero: E R_t = t where each factor has mean one.
     small = pair_steps(np.array([-1, 0, 1], dtype=np.int8), 0.1)
     assert law(0.5, 0.4) @ np.exp(small[:, 0]) == pytest.approx(np.ones(len(STAKES)))
+
+
+def test_the_logarithm_of_a_mean_has_the_bits_of_the_library() -> None:
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(size=(2_000, 8)) * 10.0 ** rng.integers(-3, 6, size=(2_000, 1))
+    drawn[::3] = drawn[::3].round()  # several are the largest
+    for terms in (*drawn, np.zeros(8), np.full(8, -1e300), np.full(8, np.inf)):
+        assert _log_mean(terms) == float(special.logsumexp(terms)) - math.log(8)

@@ -211,8 +211,8 @@ def coverage(claims: Claims) -> Iterator[str]:
         yield f"The rates count the model's answer to every held-out row inside the claim: {rows}."
     else:
         yield (
-            "No held-out rows were evaluated, so nothing is said about who gets an answer from the "
-            "model as it is deployed."
+            "No held-out rows were evaluated, so there is no figure about who gets an answer from "
+            "the model as it is deployed."
         )
 
 

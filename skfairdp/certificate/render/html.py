@@ -19,6 +19,7 @@ from skfairdp.certificate.render.elements import (
 )
 from skfairdp.certificate.render.plot import svg
 
+_INTERVAL = 16  # characters of an interval
 _LONG = 25  # rows; longer tables may be cut between rows, and repeat their headings
 
 
@@ -102,7 +103,8 @@ def _picture(picture: Picture) -> str:
 def _table(table: Table) -> str:
     def kind(column: int, cell: str = "") -> str:
         if table.numbers_from is not None and column >= table.numbers_from:
-            return " class='number'"
+            # Such as 0.175 to 0.246: in one line where there is room for it.
+            return f" class='number{' short' * (0 < len(cell) <= _INTERVAL)}'"
         return " class='whole'" if 0 < len(cell) <= 10 else ""  # such as 1e-5
 
     head = "".join(

@@ -389,5 +389,5 @@ def _not_claimed(claims: Claims) -> Iterator[str]:
             yield "A bound on differences between groups when this model is deployed."
         yield from _GROUPS
     else:
-        yield "Fairness: nothing is said about differences between groups."
+        yield "Fairness: no statement about differences between groups."
     yield from _USE

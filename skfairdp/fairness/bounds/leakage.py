@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import train_test_split
 
 from skfairdp.fairness.bounds.binomial_cells import Floats, Ints, clopper_pearson
 from skfairdp.fairness.groups import Groups, encode_groups
@@ -83,6 +81,8 @@ def classifier_lower_bound(
     >>> 0.5 < bound.lower_bound < 1.0
     True
     """
+    from sklearn.model_selection import train_test_split  # so that no certificate loads it
+
     nats_per(units)
     check_values(
         confidence_level=(confidence_level, PROBABILITY), test_size=(test_size, PROBABILITY)
@@ -134,6 +134,8 @@ def held_out_prediction(
     rows: Floats, groups: Groups, *, random_state: int | None
 ) -> tuple[Floats, Ints]:
     """Positive probabilities of the groups for half of the rows, and the positions of that half."""
+    from sklearn.model_selection import train_test_split
+
     _enough(groups)
     train, test = train_test_split(
         np.arange(len(rows)), test_size=0.5, random_state=np.random.RandomState(random_state)
@@ -150,7 +152,9 @@ def _enough(groups: Groups) -> None:
         raise ValueError(f"s has a group with fewer than 20 rows ({rare!r}); merge it or add rows.")
 
 
-def _default_classifier(random_state: int | None) -> HistGradientBoostingClassifier:
+def _default_classifier(random_state: int | None) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
     return HistGradientBoostingClassifier(
         max_iter=60, max_leaf_nodes=8, learning_rate=0.1, early_stopping=False,
         random_state=np.random.RandomState(random_state),

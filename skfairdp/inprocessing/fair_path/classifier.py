@@ -114,7 +114,7 @@ class FairPathClassifier(PathClassifier):
     ------
     ValueError
         At fit, before anything is charged: no sensitive features, fewer than two groups, more
-        than 10 classes, of more than two a declared one without rows, or another parameter that is
+        than 10 classes, of more than two a declared one without rows, or another invalid
         parameter.
 
     Warns

@@ -17,11 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mpmath
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import mpmath
 
 Integers = NDArray[np.int64]
 Words = Callable[[int], NDArray[np.uint64]]
@@ -51,6 +53,8 @@ class RoundedGaussian:
     """
 
     def __init__(self) -> None:
+        import mpmath  # here and below, so that no quote loads it
+
         with mpmath.workprec(200):
             edges = [self._density(max((c << SHIFT) - 0.5, 0.0)) for c in range(N_CELLS)]
             # A float, and from here on exactly that.
@@ -139,6 +143,8 @@ class RoundedGaussian:
 
     def _decide_exactly(self, value: int, cell: int, bits: int, words: Words) -> bool:
         """The same in digits, of which there are always enough."""
+        import mpmath
+
         weight = self.weights[cell if cell >= 0 else ~cell]
         known = KEEP_BITS + 64
         while True:
@@ -151,10 +157,14 @@ class RoundedGaussian:
             known += 64
 
     def _density(self, value: float) -> mpmath.mpf:
+        import mpmath
+
         return mpmath.exp(-((mpmath.mpf(value) / 2**SCALE_BITS) ** 2) / 2)
 
     def _integral(self, value: int) -> mpmath.mpf:
         """Of the density, from half below a number to half above it."""
+        import mpmath
+
         width = mpmath.sqrt(2) * 2**SCALE_BITS
         low, high = (mpmath.erfc((abs(value) + side) / width) for side in (-0.5, 0.5))
         return width * mpmath.sqrt(mpmath.pi) / 2 * (low - high)
