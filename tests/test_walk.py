@@ -17,10 +17,10 @@ from tests.walk import PACKAGE, walking
 LIMITS = {
     "DPSGDClassifier.fit": (63, 401, 73),
     "the same with a ledger": (63, 397, 77),
-    "FairPathClassifier.fit": (75, 505, 94),
+    "FairPathClassifier.fit": (75, 507, 94),
     "certify": (49, 267, 79),
-    "str of the certificate": (21, 104, 28),
-    "skfairdp report": (134, 900, 227),
+    "str of the certificate": (22, 105, 29),
+    "skfairdp report": (134, 902, 228),
 }
 
 

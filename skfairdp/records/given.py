@@ -159,8 +159,15 @@ def _row_keys(rows: Any) -> NDArray[np.uint64]:
     """Keyed digest of each row of numbers, in eight bytes; none of rows that hold anything else."""
     rows = rows if (read := table_of(rows)) is None else read
     try:
-        numbers = np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError):  # texts, sparse rows
+        with np.errstate(all="ignore"):  # no warning about a private number
+            numbers = None if np.iscomplexobj(rows) else np.asarray(rows, dtype=np.float64)
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+    ):  # texts, sparse rows, whole numbers beyond floats
+        numbers = None
+    if numbers is None:
         return np.empty(0, dtype=np.uint64)
     columns = numbers.reshape(len(numbers), -1).T
     # An odd factor for each column; wrapped products are mixed by their upper halves.

@@ -171,7 +171,7 @@ def test_one_budget_for_table_and_classifier(tmp_path, unit, ids) -> None:
 @pytest.mark.parametrize(
     ("steps", "options", "match"),
     [
-        ([DPAdditiveClassifier()], {}, "one PrivateTableEncoder"),
+        ([DPAdditiveClassifier()], {}, "by a PrivateTableEncoder"),
         ([PrivateTableEncoder(), PrivateTableEncoder(), DPAdditiveClassifier()], {}, "one Private"),
         (
             [PrivateTableEncoder(), DPAdditiveClassifier()],

@@ -161,7 +161,7 @@ def test_three_groups() -> None:
 def test_bad_input() -> None:
     X, y, groups = biased(200)
     model = SFPATEClassifier(**FAST)
-    with pytest.raises(ValueError, match="needs the group of every row: they are what it protects"):
+    with pytest.raises(ValueError, match="needs the group of every row: it protects the group"):
         model.fit(X, y)
     with pytest.raises(ValueError, match="at least two groups"):
         model.fit(X, y, sensitive_features=np.full(200, "a"))
