@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from functools import wraps
+from inspect import signature
 from os import PathLike
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -165,7 +166,13 @@ class FittedState(Certifiable, WithParameters):
                 f"This {type(self).__name__} was fitted by a development version of skfairdp that "
                 "stored no receipt_, so its guarantee is not known. Fit it again."
             )
-        super().__setstate__(state)
+        super().__setstate__({**self._defaults(), **state})
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        """Return parameters with their defaults: a model of an earlier version may lack some."""
+        parameters = signature(cls).parameters.values()
+        return {p.name: p.default for p in parameters if p.default is not p.empty}
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep parameters and released attributes, nothing else."""
@@ -218,8 +225,14 @@ class FittedState(Certifiable, WithParameters):
 
     def _changed_since_fit(self) -> tuple[str, ...]:
         """List, in words, the parts that changed since `fit`; empty for an unchanged model."""
-        receipt = vars(self).get("receipt_")
-        return changes(None if receipt is None else receipt.digests, self._bound_state())
+        receipt, state = vars(self).get("receipt_"), self._bound_state()
+        if receipt is None:
+            return changes(None, state)
+        # A parameter that an earlier version lacked decides nothing at its default.
+        for name, default in self._defaults().items():
+            if f"parameter {name}" not in receipt.digests and vars(self)[name] is default:
+                state.pop(f"parameter {name}", None)
+        return changes(receipt.digests, state)
 
     @property
     def _left(self) -> Receipt:

@@ -161,12 +161,8 @@ def _row_keys(rows: Any) -> NDArray[np.uint64]:
     try:
         with np.errstate(all="ignore"):  # no warning about a private number
             numbers = None if np.iscomplexobj(rows) else np.asarray(rows, dtype=np.float64)
-    except (
-        TypeError,
-        ValueError,
-        OverflowError,
-    ):  # texts, sparse rows, whole numbers beyond floats
-        numbers = None
+    except (TypeError, ValueError, OverflowError):
+        numbers = None  # texts, sparse rows, whole numbers beyond floats
     if numbers is None:
         return np.empty(0, dtype=np.uint64)
     columns = numbers.reshape(len(numbers), -1).T

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger
+from skfairdp import (
+    DPSGDClassifier,
+    FairDPClassifier,
+    FairPathClassifier,
+    PrivacyLedger,
+    certify,
+)
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.receipts import Quote, Receipt, RowFacts
 from tests.common.roster import EVERY, build, each, people
@@ -87,6 +93,28 @@ def test_attributes_are_views_of_the_receipt() -> None:
         model.privacy_ = None
     model.receipt_ = replace(model.receipt_, quote=replace(quote, privacy=None))
     assert "privacy_ is not what it left" in model._changed_since_fit()
+
+
+@pytest.mark.filterwarnings("ignore:The path does not keep")
+def test_a_model_of_an_earlier_version_has_new_parameters_at_their_defaults() -> None:
+    X, y, groups = people()
+    fitted = FairPathClassifier(**FAST).fit(X, y, sensitive_features=groups)
+    model = as_of_before("threshold", fitted)
+    assert model.threshold == 0.5
+    assert np.array_equal(model.predict(X), fitted.predict(X))
+    assert certify(model).privacy == certify(fitted).privacy
+    model.threshold = 0.25
+    assert certify(model).privacy.is_void
+
+
+def as_of_before(name: str, model: Any) -> Any:
+    """Copy a model as if it had been stored before it had a parameter."""
+    digests = {n: text for n, text in model.receipt_.digests.items() if n != f"parameter {name}"}
+    state = model.__getstate__() | {"receipt_": model.receipt_.settled(digests)}
+    del state[name]
+    found = object.__new__(type(model))
+    found.__setstate__(state)
+    return found
 
 
 def test_a_model_from_before_there_were_receipts_is_refused() -> None:
