@@ -114,6 +114,9 @@ def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
             "needs the id of its person: give the rows of an unknown person a new id, if no "
             "known person has them, or leave them out."
         )
+    # Numbered by their first row in every container: an order of ids would follow from all of them.
+    codes, order = pd.factorize(codes)
+    found = [found[place] for place in order]
     # All cells and not only different ones: 7, 7.0 and True are equal.
     cells = ids if isinstance(ids, np.ndarray) and ids.dtype.kind == "O" else found
     types = set(map(type, cells))

@@ -127,3 +127,13 @@ def test_ids_are_persons_as_they_are_equal(ids: Any) -> None:
 def test_a_reader_that_looks_at_arrays_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(persons, "_declared_types", lambda values: [str(values.type)[:0]])
     assert encode_persons(arrow(), 4).count < len(set(CLOSE))
+
+
+def test_persons_are_numbered_by_their_first_row_in_every_container() -> None:
+    """A new id of one row must not change the numbers of the others."""
+    ids = [7, 3, 7, 5]
+    for container in (list, np.array, pd.Series, pd.Categorical):
+        for first in (7, 1):
+            given = [first, *ids[1:]]
+            expected = [0, 1, 0, 2] if first == 7 else [0, 1, 2, 3]
+            assert encode_persons(container(given), 4).codes.tolist() == expected
