@@ -20,7 +20,7 @@ LIMITS = {
     "FairPathClassifier.fit": (75, 507, 94),
     "certify": (49, 267, 79),
     "str of the certificate": (22, 105, 29),
-    "skfairdp report": (134, 902, 228),
+    "skfairdp report": (134, 903, 228),
 }
 
 
