@@ -128,10 +128,29 @@ def chosen(bunch: Any, train: np.ndarray, epsilon: float) -> dict:
     return tried[int(np.argmax(means))]
 
 
+def jobs_in(path: Path) -> set[tuple]:
+    """Jobs that a file of results has: data, ε, method and seed."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {tuple(json.loads(line)["job"]) for line in lines}
+
+
+def add(path: Path, result: dict) -> None:
+    """Add a result to a file, in a line of its own."""
+    with path.open("a") as file:
+        file.write(json.dumps(result) + "\n")
+
+
+def results_in(path: Path) -> pd.DataFrame:
+    """Results of a file, with the parts of each job as columns; prints how many fits each has."""
+    rows = pd.DataFrame(map(json.loads, path.read_text().splitlines()))
+    rows[["data", "epsilon", "method", "seed"]] = rows["job"].to_list()
+    print(rows.groupby(["data", "epsilon", "method"], dropna=False).size().unique(), "fits each")
+    return rows
+
+
 def fit(path: Path, names: list[str], epsilons: list[float]) -> None:
     """Fit what the file does not have yet."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    known = {tuple(json.loads(line)["job"]) for line in lines}
+    known = jobs_in(path)
     for name in names:
         bunch = DATA[name][0]()
         for epsilon, (method, train_by) in itertools.product(
@@ -149,17 +168,14 @@ def fit(path: Path, names: list[str], epsilons: list[float]) -> None:
                     first = held_out(bunch, 0) if official is None else test
                     settings = chosen(bunch, ~first, epsilon) if method == "tuned" else {}
                 found = measured(train_by, bunch, ~test, test, epsilon, settings)
-                with path.open("a") as file:
-                    file.write(json.dumps({"job": job, "settings": settings} | found) + "\n")
+                add(path, {"job": job, "settings": settings} | found)
 
 
 def report(path: Path, picture: Path) -> None:
     """Print the table and draw the picture."""
     import matplotlib.pyplot as plt
 
-    rows = pd.DataFrame(map(json.loads, path.read_text().splitlines()))
-    rows[["data", "epsilon", "method", "seed"]] = rows["job"].to_list()
-    print(rows.groupby(["data", "epsilon", "method"], dropna=False).size().unique(), "fits each")
+    rows = results_in(path)
     print("| data | ε | " + " | ".join(METHODS.values()) + " | ahead of tuned |")
     print("|---|---|" + "---|" * (len(METHODS) + 1))
     figure, axes = plt.subplots(1, len(DATA), figsize=(3 * len(DATA), 3), layout="constrained")

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import time
 import warnings
@@ -31,6 +30,7 @@ import pandas as pd
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
 
+from examples.reproduce.additive import add, jobs_in, results_in
 from skfairdp import DPAdditiveRegressor, DPSGDRegressor
 from skfairdp.exceptions import PrivacyWarning
 
@@ -138,8 +138,7 @@ def chosen(rows: tuple, bounds: Any, epsilon: float) -> dict:
 
 def fit(path: Path, names: list[str]) -> None:
     """Fit what the file does not have yet."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    known = {tuple(json.loads(line)["job"]) for line in lines}
+    known = jobs_in(path)
     for name in names:
         X, y, bounds = DATA[name]()
         cuts = {s: train_test_split(X, y, test_size=0.2, random_state=s) for s in SPLITS}
@@ -155,17 +154,14 @@ def fit(path: Path, names: list[str]) -> None:
                     first = tuple(cuts[SPLITS[0]])
                     settings = chosen(first, bounds, epsilon) if method == "tuned" else {}
                 found = measured(method, tuple(rows), bounds, epsilon, settings)
-                with path.open("a") as file:
-                    file.write(json.dumps({"job": job, "settings": settings} | found) + "\n")
+                add(path, {"job": job, "settings": settings} | found)
 
 
 def report(path: Path, picture: Path) -> None:
     """Print the table and draw the picture."""
     import matplotlib.pyplot as plt
 
-    rows = pd.DataFrame(map(json.loads, path.read_text().splitlines()))
-    rows[["data", "epsilon", "method", "seed"]] = rows["job"].to_list()
-    print(rows.groupby(["data", "epsilon", "method"], dropna=False).size().unique(), "fits each")
+    rows = results_in(path)
     print("| data | ε | " + " | ".join(METHODS.values()) + " |")
     print("|---|---|" + "---|" * len(METHODS))
     figure, axes = plt.subplots(1, len(DATA), figsize=(3.5 * len(DATA), 3.8), layout="constrained")

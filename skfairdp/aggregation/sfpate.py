@@ -169,7 +169,7 @@ class SFPATEClassifier(AggregatedClassifier):
 
     Notes
     -----
-    When one person's attribute changes, one teacher changes: a query has the cost that it has
+    When one person's attribute changes, one teacher changes: a query costs as much as it does
     for a record. Noise in the groups of "fair_student" hides part of a gap from the
     learner, which therefore removes less of it than it believes; and nothing bounds what
     "fair_teachers" hand on of their fairness. Certify the model with held-out rows.

@@ -77,7 +77,7 @@ def voting_plan(
     Notes
     -----
     Which release comes next depends on earlier answers, but at most Q tests and A votes are made:
-    the composition has the cost of the fixed one ("The cost of queries, and of refusals" in
+    the composition costs as much as the fixed one ("The cost of queries, and of refusals" in
     ``docs/theory/fairpate.md``).
 
     Examples

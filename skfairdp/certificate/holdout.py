@@ -331,7 +331,7 @@ def check_positive(deployed: Deployed, positive: Any) -> bool:
 def check_answerable(
     deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
 ) -> None:
-    """Refuse, before a charge, whatever an evaluation would refuse whatever the rows are."""
+    """Refuse, before a charge, everything that an evaluation would refuse for any rows."""
     check_columns(deployed, X)
     classes: list = [0, 1]  # stand for those of a model that tells them by its answers alone
     if settings.private or getattr(deployed.final, "classes_", None) is not None:

@@ -49,7 +49,7 @@ class CalibrationLine:
 
 @dataclass(frozen=True)
 class ScoringRate:
-    """Share of a group with scores from the edge on that about half of all people reach."""
+    """Share of a group with scores above the median of all people, to the nearest bin."""
 
     group: str
     rate: float | None

@@ -2,7 +2,7 @@
 
 Under this relation the loss may be computed without noise. But which rows are in the
 Poisson batch of a noisy query is secret: a party that sees their un-noised loss gradient knows
-the batch, and the query then has its cost without sampling. So public batches have
+the batch, and the query then costs as much as one without sampling. So public batches have
 their own generator, and the type below is made without groups and without the
 sampler of the noisy queries: it can reveal neither.
 """

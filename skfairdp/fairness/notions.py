@@ -292,8 +292,8 @@ NOTIONS: dict[str, Notion] = {
     for name, (rates, share, cells) in _KNOWN.items()
 }
 
-# The notions for which those that take names alone were derived: their training, or their proofs.
-# A new one is none of these before that was done in each place that reads this.
+# Notions for which training and proofs are derived in every place that takes a notion by its name
+# alone. Add a new one only after deriving them in each place that reads this list.
 DERIVED = ("demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity")
 
 

@@ -157,9 +157,9 @@ def pair_steps(differences: NDArray[np.int8], tolerance: float) -> Floats:
 
 
 def _log_mean(terms: Floats) -> float:
-    """Logarithm of the mean of exp(terms): a limit asks some hundred times for one of few terms.
+    """Logarithm of the mean of exp(terms), fast for few terms.
 
-    To the last bit what `scipy.special.logsumexp` makes of them, whose checks take far longer.
+    Equal to the last bit to the result of `scipy.special.logsumexp`, whose checks take far longer.
     """
     top = terms.max()
     if not np.isfinite(top):

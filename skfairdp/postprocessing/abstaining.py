@@ -29,7 +29,7 @@ from skfairdp.postprocessing import passing_groups
 from skfairdp.postprocessing.query_state import Turnstile
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
-from skfairdp.receipts.quoting import inner_quote
+from skfairdp.receipts.pricing import inner_quote
 from skfairdp.records import Given
 from skfairdp.records.labels import count_rows
 from skfairdp.records.rows import refuse_other_order

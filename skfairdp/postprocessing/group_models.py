@@ -17,8 +17,8 @@ from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.sizes import check_group_sizes
 from skfairdp.receipts import Charge, Quote, RowFacts
+from skfairdp.receipts.pricing import priced
 from skfairdp.receipts.quoted import NOISELESS
-from skfairdp.receipts.quoting import priced
 from skfairdp.receipts.unwrap import charges_privacy
 from skfairdp.records import Given
 

@@ -30,8 +30,8 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
+from skfairdp.receipts.pricing import priced
 from skfairdp.receipts.quoted import NOISELESS
-from skfairdp.receipts.quoting import priced
 from skfairdp.records import Given
 from skfairdp.records.labels import encode_labels
 from skfairdp.records.rows import check_rows

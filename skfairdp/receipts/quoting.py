@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from skfairdp.foundation.parameters import check_parameters
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource
-from skfairdp.receipts.facts import RowFacts, checked_facts
+from skfairdp.receipts.facts import checked_facts
+from skfairdp.receipts.pricing import has_price, priced_alone
 from skfairdp.receipts.quoted import Quote
 
 
@@ -78,42 +75,8 @@ def quote(
     facts = checked_facts(
         n_rows, groups, n_features, classes, n_persons, n_public, columns, public_groups
     )
-    return quoted(model, facts)
-
-
-def priced(model: Any, facts: RowFacts) -> Quote:
-    """Price one estimator of this package; its ledger is not read."""
-    # A copy: plans may note public facts on the estimator.
-    model = type(model)(**model.get_params(deep=False))
-    check_parameters(model, model._parameters)
-    model._check_settings()
-    model._check_has_groups(facts.groups)
-    if facts.unit == "person":
-        model._check_takes_persons()
-    noise = NoiseSource(0 if model.reproducible_noise else None)
-    facts = model._facts_of_fit(facts)
-    found: Quote = model._priced(facts, noise)
-    if found.plan is None and found.bought:
-        found = dataclasses.replace(found, expected_plan=model._expected_plan(facts, noise))
-    return found
-
-
-def inner_quote(outer: Any, inner: Any, facts: RowFacts) -> Quote:
-    """Price the inner fit of an estimator that adds no cost."""
-    if not hasattr(type(inner), "_priced"):
-        stated = PrivacyGuarantee.void(
-            f"{type(inner).__name__} is not an estimator of skfairdp: nothing bounds what it "
-            "reveals about its training rows."
-        )
-        return Quote(type(outer).__name__, facts, stated, charge=None)
-    found = priced(inner, facts)
-    return dataclasses.replace(found, estimator=f"{type(outer).__name__} around {found.estimator}")
-
-
-def quoted(model: Any, facts: RowFacts) -> Quote:
-    """Price an estimator of this package, a Pipeline or a search."""
-    if hasattr(type(model), "_priced"):
-        return priced(model, facts).with_ledger(getattr(model, "ledger", None))
+    if has_price(model):
+        return priced_alone(model, facts)
     # Loads much of scikit-learn, which estimators of this package do not need.
     from skfairdp.receipts.quoting_containers import quote_of_container
 

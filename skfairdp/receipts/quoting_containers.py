@@ -14,8 +14,8 @@ from sklearn.pipeline import Pipeline
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import totals
 from skfairdp.receipts.facts import RowFacts
+from skfairdp.receipts.pricing import has_price, priced, priced_alone
 from skfairdp.receipts.quoted import Quote
-from skfairdp.receipts.quoting import priced, quoted
 from skfairdp.receipts.step_rules import reasons_of_container
 from skfairdp.receipts.unwrap import charges_privacy, kind_of, learns_from_rows, leaves_of
 
@@ -36,11 +36,15 @@ def quote_of_container(model: Any, facts: RowFacts) -> Quote:
     )
 
 
+def _quoted(model: Any, facts: RowFacts) -> Quote:
+    return priced_alone(model, facts) if has_price(model) else quote_of_container(model, facts)
+
+
 def _of_pipeline(model: Pipeline, facts: RowFacts) -> Quote:
     parts, charged, ledger = [], [], None
     reasons = [f"{name!r} of the Pipeline: {reason}." for name, reason in _of_containers(model)]
     for place, (name, step) in enumerate(_steps(model)):
-        if hasattr(type(step), "_priced"):
+        if has_price(step):
             # What columns an earlier step puts out is not known.
             own = facts if place == 0 else dataclasses.replace(facts, n_features=None, columns=())
             private = [(name, step, own)]
@@ -64,7 +68,7 @@ def _of_search(search: Any, facts: RowFacts) -> Quote:
     grid = getattr(search, "param_grid", None)
     if grid is None:
         return _whole_search(
-            search, [quoted(search.estimator, facts)], facts, "Its candidates are drawn later."
+            search, [_quoted(search.estimator, facts)], facts, "Its candidates are drawn later."
         )
     candidates = list(ParameterGrid(grid))
     if len(candidates) > _MOST_CANDIDATES:
@@ -75,7 +79,7 @@ def _of_search(search: Any, facts: RowFacts) -> Quote:
     parts = []
     for point in candidates:
         copies = {name: clone(value, safe=False) for name, value in point.items()}
-        parts.append(quoted(clone(search.estimator).set_params(**copies), facts))
+        parts.append(_quoted(clone(search.estimator).set_params(**copies), facts))
     said = f"{len(parts)} candidates, each quoted for all rows; folds are fitted on fewer."
     return _whole_search(search, parts, facts, said)
 
@@ -130,7 +134,7 @@ def _private_parts(name: str, step: Any, facts: RowFacts) -> Iterator[tuple[str,
     if type(step) is not ColumnTransformer:
         return
     for key, part, listed in step.transformers:
-        if hasattr(type(part), "_priced") and isinstance(listed, list):
+        if has_price(part) and isinstance(listed, list):
             own = dataclasses.replace(facts, n_features=len(listed), columns=tuple(listed))
             yield f"{name}__{key}", part, own
 

@@ -97,7 +97,7 @@ class SeenRows:
 
     @classmethod
     def of(cls, X: Any) -> Self:
-        """Digest a few rows; none of what has no rows, which the checks of a fit refuse."""
+        """Digest a few rows; nothing where there are none, which the checks of a fit refuse."""
         if isinstance(X, StoredRows):  # which are read in passes alone
             return cls(None)
         n_rows = count_rows(X) if _has_rows(X) else 0
@@ -156,7 +156,7 @@ def _digest(rows: Any) -> bytes:
 
 
 def _row_keys(rows: Any) -> NDArray[np.uint64]:
-    """Keyed digest of each row of numbers, in eight bytes; none of rows that hold anything else."""
+    """Digest each row of numbers, keyed, in eight bytes; empty if a cell is not a number."""
     rows = rows if (read := table_of(rows)) is None else read
     try:
         with np.errstate(all="ignore"):  # no warning about a private number
