@@ -117,6 +117,11 @@ def encode_labels(
     return classes, codes.astype(kind, copy=False)
 
 
+# pandas 2 reads texts up to a NUL, unless there are other objects: "a" and "a\0" would be one.
+_CUTS_TEXTS = len(pd.factorize(np.array(["a", "a\0"], dtype=object))[1]) == 1
+_MARK = object()
+
+
 def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
     """Codes of values of any kind, by hash and not by order.
 
@@ -132,15 +137,17 @@ def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
         table = np.where(occurs, np.cumsum(occurs) - 1, -1)
         return recoded(values.codes, table), values.categories[occurs[:-1]].tolist()
     values = np.asarray(values, dtype=object)
+    marked = np.append(values, objects([_MARK])) if _CUTS_TEXTS else values
     try:
-        codes, distinct = pd.factorize(values, use_na_sentinel=True)
+        codes, distinct = pd.factorize(marked, use_na_sentinel=True)
     except TypeError:
-        bare = np.array([not _has_hash(value) for value in values])
-        hidden = values.copy()
+        bare = np.array([not _has_hash(value) for value in marked])
+        hidden = marked.copy()
         hidden[bare] = None
         codes, distinct = pd.factorize(hidden, use_na_sentinel=True)
         codes = np.where(bare, -2, codes)
-    return np.asarray(codes, dtype=np.int64), list(distinct)
+    kept = [value for value in distinct if value is not _MARK]
+    return np.asarray(codes[: len(values)], dtype=np.int64), kept
 
 
 def recoded(codes: NDArray, table: NDArray) -> NDArray[Any]:
