@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skfairdp.engine.run import label_cells
-from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints, compared_groups
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian, ScaledAscent
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.records.groups import Groups
 
 if TYPE_CHECKING:
     import torch
