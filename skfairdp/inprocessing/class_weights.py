@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 _BALANCED = "balanced"
 
 
+def refuse_threshold_of_several(threshold: float, n_classes: int) -> None:
+    """Refuse a threshold between two classes where there are more."""
+    if n_classes > 2 and threshold != 0.5:
+        raise ValueError(
+            f"'threshold' has a meaning for two classes alone; got {threshold!r} and "
+            f"{n_classes} classes. Leave it out, or put classes together."
+        )
+
+
 class ClassWeighted(GradientClassifier):
     """Template of a classifier whose loss may weigh classes by public numbers.
 
