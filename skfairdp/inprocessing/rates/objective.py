@@ -136,20 +136,26 @@ class LossOrRates(SoftCosts, ConstrainedObjective):
 class CostObjective(ConstrainedObjective):
     """Cross-entropy weighted by the cost of each decision.
 
-    Predicting class k for a record of cell c with label y costs ``cost_k = 1[k != y] + A[c, k]``,
-    where A are the coefficients of `RateConstraints`. The record's loss is ``-sum_k W[c, k] log
-    p_k`` with ``W[c, k] = max_j cost_j - cost_k``; see "The loss" in
-    ``docs/theory/rate_constrained.md``.
+    Predicting class k for a record of cell c with label y costs ``cost_k = E[y, k] + A[c, k]``,
+    where A are the coefficients of `RateConstraints`, and E is 1 for an error. With a threshold t
+    between two classes it is 2t for a false positive and 2(1 - t) for a missed one. The record's
+    loss is ``-sum_k W[c, k] log p_k`` with ``W[c, k] = max_j cost_j - cost_k``; see "The loss" and
+    "Other costs" in ``docs/theory/rate_constrained.md``.
 
     `base`: loss of the net, which tells what its outputs are. The cell of a record, ``group *
-    n_labels + label``, is the last target, and all that is needed of them.
+    n_labels + label``, is the last target, and all that is needed of them. `threshold`: t, a
+    public number.
     """
 
-    def __init__(self, base: Objective, constraints: RateConstraints) -> None:
+    def __init__(
+        self, base: Objective, constraints: RateConstraints, threshold: float = 0.5
+    ) -> None:
         _refuse_weights(base)
         self._base = base
         self.constraints = constraints
         self._errors = 1.0 - np.eye(constraints.shape[-1])
+        if constraints.shape[-1] == 2:
+            self._errors *= np.array([[2.0 * threshold], [2.0 * (1.0 - threshold)]])
         self.statistic = hard_histogram(base, constraints.shape)
         self.set_coefficients(np.zeros(constraints.shape), torch.zeros(()))
 
