@@ -58,10 +58,10 @@ def _is_below(file: str, folders: Iterable[str | Path]) -> bool:
 
 @cache
 def _folders_by_package() -> dict[str, list[Path]]:
-    """Folders into which a wheel put a package, e.g. by ``pip install --target``.
+    """List the folders into which wheels put each package, e.g. by ``pip install --target``.
 
-    A wheel leaves a list of its files there. A checkout and an editable install do not list the
-    package beside it.
+    Wheels leave a list of their files there. In a checkout or an editable install, none lists the
+    package.
     """
     found: dict[str, list[Path]] = {}
     for package, names in metadata.packages_distributions().items():
