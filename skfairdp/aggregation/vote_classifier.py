@@ -23,7 +23,6 @@ from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
 from skfairdp.aggregation.voting_plan import check_settings, make_plan
 from skfairdp.base import Planned, PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
-from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
@@ -34,6 +33,7 @@ from skfairdp.privacy.sizes import check_delta
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, groups_of_records, groups_of_training
 
 if TYPE_CHECKING:
     from skfairdp.aggregation.student import Student

@@ -16,7 +16,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from skfairdp.base import PrivateEstimator, PrivatePredictor
-from skfairdp.fairness.groups import groups_of_records
 from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.foundation.parameters import PROBABILITY, Number, check_parameters, check_values
 from skfairdp.preprocessing import PrivateTableEncoder
@@ -27,6 +26,7 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.pricing import priced
 from skfairdp.records import Given
+from skfairdp.records.groups import groups_of_records
 from skfairdp.records.rows import refuse_other_order
 
 # A total from this share of the budget on is near enough.
@@ -239,9 +239,7 @@ def _facts_of(model: Any, given: Given) -> tuple[RowFacts, np.ndarray | None]:
         seen._numbers_of_fit(blank, given.y)
     else:
         _, classes, _ = seen._rows_of_fit(blank, given.y, seen.classes)
-    seen._check_has_groups(given.sensitive_features)
-    if given.person_ids is not None:
-        seen._check_takes_persons()
+    seen._check_takes(given.sensitive_features, persons=given.person_ids is not None)
     groups = seen._encode_groups(given.sensitive_features, n)
     persons = given.persons(n, int(getattr(seen, "max_rows_per_person", 1)))
     n_classes = 2 if classes is None else len(classes)

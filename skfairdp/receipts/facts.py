@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from skfairdp.fairness.groups import Groups, label_order
 from skfairdp.foundation.parameters import COUNT, GROUP_SIZE, GROUPS, Number
 from skfairdp.privacy.accounting.serialization import plain_label
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.records.groups import Groups, label_order
 
 _FEATURES = Number(0, integer=True)
 

@@ -22,12 +22,12 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
-from skfairdp.fairness.groups import Groups, groups_of_records
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, groups_of_records
 from skfairdp.records.labels import encode_labels
 from skfairdp.representation.networks import RepresentationModule, representation_net
 from skfairdp.representation.objective import (
@@ -205,7 +205,7 @@ def fit_networks(
     loss: Any = prepared.module
     rows = task.rows(X, None if groups is None else groups.codes, labels)
     loss.channel.eval()  # has its own draws
-    draws = own_draws(loss, rows.shape[1:], noise.masks)
+    draws = own_draws(loss, rows.shape[1:], noise)
     loss.channel.train()
     name, epochs, known = type(encoder).__name__, resolved_epochs(encoder), labels >= 0
     if plan is not None:

@@ -13,8 +13,8 @@ from skfairdp import (
     PrivateTableEncoder,
     quote,
 )
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.receipts import RowFacts
+from skfairdp.records.groups import encode_groups
 
 
 def test_facts_hold_no_code_of_a_row() -> None:

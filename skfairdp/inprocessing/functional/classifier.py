@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from skfairdp.engine.moment_bounds import l1_bounds, l2_bounds
-from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.foundation.assumptions import BOUNDS_DECLARED
 from skfairdp.foundation.parameters import NORM, PROBABILITY, Choice, Number, check_parameters
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
@@ -21,6 +20,7 @@ from skfairdp.privacy.plan import LaplaceSum, Plan
 from skfairdp.privacy.sizes import Sizes
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, groups_of_records, groups_of_training
 
 if TYPE_CHECKING:
     from skfairdp.engine.moment_sums import Moments
