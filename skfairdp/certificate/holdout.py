@@ -17,7 +17,6 @@ from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout
 from skfairdp.certificate.replayed_draws import SINGLE, replayed_answers
 from skfairdp.certificate.score_counts import ScoreCounts
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning, warn_user
-from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.foundation.assumptions import (
     ANSWERS_ALIKE,
@@ -30,6 +29,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.protocol import answers_of
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.records.given import trained_on
+from skfairdp.records.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.records.labels import count_rows, label_column, positions, take_rows
 from skfairdp.records.one_column import columns_of
 from skfairdp.records.persons import encode_persons

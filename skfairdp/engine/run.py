@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.fairness.groups import Groups
 from skfairdp.foundation.assumptions import PROCESSES
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
@@ -18,6 +17,7 @@ from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.receipts import RowFacts
 from skfairdp.receipts.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.receipts.receipt import bind_each
+from skfairdp.records.groups import Groups
 from skfairdp.records.persons import Persons
 from skfairdp.records.stored_rows import StoredRows
 

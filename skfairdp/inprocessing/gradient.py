@@ -21,7 +21,6 @@ from skfairdp.engine.run import (
     rows_of,
     watched,
 )
-from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.foundation.parameters import (
     COUNT,
     NONE,
@@ -38,6 +37,7 @@ from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.receipt import bind_each
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, groups_of_training
 from skfairdp.records.stored_rows import in_chunks
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class GradientPredictor(BudgetedPredictor):
         X, labels, groups = self._used(X, labels, groups)
         unit = self._protected(unit)
         seed, noise = self._randomness()
-        n = len(X) if persons is None else persons.count
+        n = len(X)
         if processes.size > 1:
             refuse_persons(persons)
             if not processes.leads:
@@ -228,8 +228,7 @@ class GradientPredictor(BudgetedPredictor):
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
         n_classes = 2 if classes is None else len(classes)
-        counted = groups if persons is None else groups_of_records(groups, persons)
-        facts = RowFacts(n, counted, unit=unit, n_classes=n_classes)
+        facts = RowFacts.of(n, groups, persons, unit=unit, n_classes=n_classes)
         shape = tuple(X.shape[1:])
         return ReadRows(X, shape, labels, groups, persons, classes, facts, seed, noise)
 
@@ -287,12 +286,11 @@ class GradientPredictor(BudgetedPredictor):
         assert plan is not None
         module, n = prepared.module, read.facts.n
         cells, beside = self._cells(plan, groups), self._rows_beside(n)
-        masks = read.noise.masks
         rows = rows_of(read.X, read.labels, cells, module, ready.link, read.persons)
         stored = rows.stored
         parts = (as_tensor(part, module) for part in (() if stored is None else stored.chunks()))
         refuse_rows_it_cannot_take(module, chain((rows.X,), parts))
-        draws = own_draws(module, read.row_shape, masks)
+        draws = own_draws(module, read.row_shape, read.noise)
         objective = objective_for(prepared.criterion)
         of_groups = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], of_groups))
