@@ -42,7 +42,7 @@ def scaled_by_the_call(rows: np.ndarray) -> np.ndarray:
 
 
 def with_one_seed(rows: np.ndarray) -> np.ndarray:
-    return np.random.RandomState(0).rand(len(rows)) < CHANCE[rows]  # noqa: NPY002
+    return np.random.RandomState(0).rand(len(rows)) < CHANCE[rows]
 
 
 def from_another_generator(rows: np.ndarray) -> np.ndarray:
