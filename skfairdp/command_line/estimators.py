@@ -36,11 +36,11 @@ def estimator_of(
             target_bounds=request.numeric, tolerance=tolerance, **shared
         )
     first_is_positive = len(people.outcomes) == 2 and people.positive == people.outcomes[0]
+    if request.threshold is not None:
+        # The estimators' threshold is that of the second class.
+        shared["threshold"] = 1.0 - request.threshold if first_is_positive else request.threshold
     if name == "fairdp":
-        # The estimator's threshold is that of the second class.
-        threshold = 0.5 if request.threshold is None else request.threshold
-        threshold = 1.0 - threshold if first_is_positive else threshold
-        return skfairdp.FairDPClassifier(threshold=threshold, **shared)
+        return skfairdp.FairDPClassifier(**shared)
     if name == "dpsgd":
         return skfairdp.DPSGDClassifier(**shared)
     shared["tolerance"] = tolerance

@@ -274,7 +274,11 @@ def _add_report_options(add: Callable[..., Any]) -> None:
         "notions (default otherwise); fairdp: gradients of groups have equal weight; dpsgd: groups "
         "play no part",
     )
-    part("--threshold", help="probability to decide from (fairdp; default 0.5)")
+    decided = (
+        "give the favourable outcome from this probability on, where no tolerance is in the way "
+    )
+    decided += "(default 0.5; not for dpsgd)"
+    part("--threshold", help=decided)
     compared = "notion to compare between groups (default demographic_parity); again for more"
     add("--notion", action="append", choices=tuple(NOTIONS), help=compared)
     part("--held-out", default=0.3, help="share of the rows held out (default 0.3)")

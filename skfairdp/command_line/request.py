@@ -85,9 +85,9 @@ class Request:
             raise CommandError("--mechanism fair-path takes one --notion; for several take rates.")
         if self.numeric is not None:
             self._check_numeric()
-        if self.threshold is not None and self.mechanism != "fairdp":
+        if self.threshold is not None and self.mechanism == "dpsgd":
             raise CommandError(
-                f"--threshold has no meaning for --mechanism {self.mechanism}; take fairdp."
+                "--threshold has no meaning for --mechanism dpsgd; leave out one or the other."
             )
         for option, names in (("--sensitive", self.sensitive), ("--notion", self.notion)):
             twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
@@ -122,6 +122,7 @@ class Request:
             "--ratio": self.ratio,
             "--base-rate": self.base_rate,
             "--scores": self.scores or None,
+            "--threshold": self.threshold,
             "--mechanism": self.mechanism if self.mechanism_is_named else None,
         }
         named = [option for option, value in of_outcomes.items() if value is not None]

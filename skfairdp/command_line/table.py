@@ -181,10 +181,11 @@ def _refuse_options_of_two(request: Request) -> None:
     """Refuse what is about one favourable outcome of two."""
     if request.mechanism == "fairdp":
         raise CommandError("--mechanism fairdp takes a target of two values; leave it out.")
-    if request.ratio is not None or request.base_rate is not None or request.scores:
+    of_two = (request.ratio, request.base_rate, request.threshold, request.scores or None)
+    if any(option is not None for option in of_two):
         raise CommandError(
-            "--ratio, --base-rate and --scores are about one favourable outcome of two; the target "
-            "has more: leave them out."
+            "--ratio, --base-rate, --threshold and --scores are about one favourable outcome of "
+            "two; the target has more: leave them out."
         )
 
 

@@ -5,7 +5,7 @@ from .gaussians import make_biased_gaussians
 from .images import fetch_utkface
 from .mortgages import load_mortgage_approvals
 from .parquet_rows import ParquetRows
-from .students import fetch_hsls, fetch_law_school
+from .students import fetch_hsls, fetch_law_school, fetch_oulad
 from .uci import fetch_abalone, fetch_bank, fetch_default_credit, fetch_diabetes130
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "fetch_diabetes130",
     "fetch_hsls",
     "fetch_law_school",
+    "fetch_oulad",
     "fetch_utkface",
     "load_mortgage_approvals",
     "make_biased_gaussians",

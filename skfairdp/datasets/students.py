@@ -1,4 +1,4 @@
-"""Students: mathematics in ninth grade (HSLS:09), and the bar examination (LSAC)."""
+"""Students: ninth grade (HSLS:09), the bar examination (LSAC), the Open University (OULAD)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 from sklearn.utils import Bunch
 
 from skfairdp.foundation.documentation import completed_by
@@ -14,6 +15,7 @@ from .source import Request, read, read_card
 
 _HSLS = read_card("hsls")
 _LAW = read_card("law_school")
+_OULAD = read_card("oulad")
 
 
 @completed_by(_HSLS.docstring)
@@ -122,3 +124,61 @@ def fetch_law_school(
     return assemble(
         rows[[*_LAW.bounds, *_LAW.categories]], target=rows["pass_bar"], available=available
     )
+
+
+@completed_by(_OULAD.docstring)
+def fetch_oulad(
+    *,
+    sensitive: str | Sequence[str] = "gender",
+    first_row_only: bool = False,
+    data_home: str | os.PathLike[str] | None = None,
+    include_sensitive: bool = False,
+    drop_leaks: bool = True,
+    verify: bool = False,
+) -> Bunch:
+    """Load enrolments at the Open University: does a student pass the course?
+
+    Parameters
+    ----------
+    sensitive : {"gender", "age", "disability"} or list of them, default="gender"
+        What to return as `sensitive_features`: "F" or "M"; "0-35", "35-55" or "55<="; "N" or "Y".
+    first_row_only : bool, default=False
+        Keep the first row of each student, so that a record is a student.
+
+    Returns
+    -------
+    bunch : Bunch
+        As in :func:`fetch_adult`: 21,562 rows, 9 columns in `data`, `target` 1 for passing (the
+        favourable outcome), no `split`; `owners` is an ndarray of shape (n_samples,) of int, equal
+        for rows of one student.
+
+    Examples
+    --------
+    >>> from skfairdp.datasets import fetch_oulad
+    >>> fetch_oulad().data.shape  # doctest: +SKIP
+    (21562, 9)
+    """
+    rows, _, assemble = read(
+        _OULAD,
+        Request(
+            data_home=data_home,
+            include_sensitive=include_sensitive,
+            drop_leaks=drop_leaks,
+            verify=verify,
+            sensitive=sensitive,
+        ),
+    )
+    if first_row_only:
+        rows = rows[~rows["id_student"].duplicated()]
+    bunch = assemble(
+        rows[[*_OULAD.bounds, *_OULAD.categories]],
+        target=(rows["final_result"] == "Pass").rename("passed"),
+        available={
+            "gender": rows["gender"],
+            "age": rows["age_band"],
+            "disability": rows["disability"],
+        },
+    )
+    # Numbered anew: the university's own numbers identify people.
+    bunch["owners"] = pd.factorize(rows["id_student"])[0]
+    return bunch

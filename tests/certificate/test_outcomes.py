@@ -157,10 +157,28 @@ def test_a_page_says_who_is_affected_what_is_next_and_what_an_attacker_reaches(f
     assert "noise from" in annex
     assert "the contribution of a row to a sum" in annex
     scenario = found.to_model_card(template="bias-scenario", tolerance=0.2)
-    assert "| Groups | Hazard | Measure | Threshold | Mitigation | Review trigger |" in scenario
+    for row in ("Groups", "Hazard", "Measure", "Threshold", "Mitigation", "Review trigger"):
+        assert f"| {row} | " in scenario  # one below the other: a phone has no room for six
     nist = found.to_model_card(template="nist-800-226")
     for answered in ("Variant of differential privacy: Approximate DP", "Side channels: timing"):
         assert answered in nist
+
+
+def test_tables_fit_a_phone_whatever_the_number_of_groups(model, people) -> None:
+    held = people[N:]
+    race = np.array(["w", "x", "y"])[np.arange(len(held)) % 3]
+    several = pd.DataFrame({"sex": held["group"], "race": race})
+    asked = {"scores": True, "count_epsilon": 1.0, "holdout": "per_record"}
+    certificate = certify(
+        model, held[["x"]], held["hired"], sensitive_features=several,
+        groups=[(sex, race) for sex in "ab" for race in "wxy"], **asked,
+    )  # fmt: skip
+    card = certificate.to_model_card(template="bias-scenario", tolerance=0.2)
+    heads = [line for line in card.splitlines() if line.startswith("| Group |")]
+    shares = "gets the positive outcome | true-positive rate | false-positive rate | accuracy |"
+    assert f"| Group | {shares}" in heads
+    assert "false-positive rate: other label, gets it." in card
+    assert max(line.count("|") for line in heads) == 6  # five columns
 
 
 def test_rows_that_were_trained_on_are_refused_unless_it_is_said(model, people) -> None:

@@ -540,7 +540,6 @@ def test_a_fault_of_the_program_is_no_answer(folder, capsys, monkeypatch) -> Non
 
 def test_options_that_do_not_go_together_are_refused(folder, capsys) -> None:
     written(folder)
-    assert "--mechanism fair-path" in refused(capsys, report("--threshold", "0.9", mechanism=None))
     wrong = report("--mechanism", "dpsgd", "--threshold", "0.9")
     assert "--threshold has no meaning for --mechanism dpsgd" in refused(capsys, wrong)
     wrong = report("--no-ledger", "--budget", "1", "1e-5")

@@ -16,6 +16,7 @@ from skfairdp.datasets import (
     fetch_diabetes130,
     fetch_hsls,
     fetch_law_school,
+    fetch_oulad,
     fetch_utkface,
     load_mortgage_approvals,
 )
@@ -38,6 +39,7 @@ TABLES = [
     (fetch_hsls, {}, 15_906, 22, 7_953, 34),
     (fetch_hsls, {"observed_only": False, "drop_leaks": False}, 17_332, 27, 8_666, 39),
     (fetch_law_school, {}, 20_798, 10, 18_505, 10),
+    (fetch_oulad, {}, 21_562, 9, 14_655, 46),
 ]
 
 
@@ -163,6 +165,16 @@ def test_adult_and_compas_have_the_shape_of_papers_on_fair_representations(data_
         fetch_compas(data_home=data_home, version="eleven")
     with pytest.raises(ValueError, match="standard_filter=True"):
         fetch_compas(data_home=data_home, version="ten", standard_filter=False)
+
+
+def test_oulad_owners_tell_students_apart(data_home):
+    bunch = fetch_oulad(data_home=data_home, sensitive=["gender", "age"])
+    assert len(np.unique(bunch.owners)) == 20_316
+    assert bunch.owners.max() == 20_315  # numbered anew
+    assert bunch.sensitive_features["age"].unique().tolist() == ["55<=", "35-55", "0-35"]
+    assert {"gender", "age_band", "id_student", "final_result"}.isdisjoint(bunch.data)
+    single = fetch_oulad(data_home=data_home, first_row_only=True)
+    assert len(single.data) == 20_316 == len(np.unique(single.owners))
 
 
 def test_hsls_has_the_groups_and_leaves_out_what_was_recorded_later(data_home):

@@ -18,6 +18,7 @@ from skfairdp.datasets import (
     fetch_diabetes130,
     fetch_hsls,
     fetch_law_school,
+    fetch_oulad,
     fetch_utkface,
 )
 
@@ -30,9 +31,10 @@ ALL = [
     (fetch_diabetes130, "diabetes130.csv.gz"),
     (fetch_hsls, "hsls_dropout.csv.gz"),
     (fetch_law_school, "law_school_clean.csv.gz"),
+    (fetch_oulad, "oulad.csv.gz"),
     (fetch_utkface, "utkface48.npz"),
 ]
-NOT_ON_OPENML = (fetch_compas, fetch_hsls, fetch_law_school, fetch_utkface)
+NOT_ON_OPENML = (fetch_compas, fetch_hsls, fetch_law_school, fetch_oulad, fetch_utkface)
 
 
 def test_every_loader_is_under_these_checks():

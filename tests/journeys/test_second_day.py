@@ -315,3 +315,36 @@ def test_a_fault_of_the_program_can_be_traced(told, monkeypatch) -> None:
     assert "--debug to see where" in said
     assert "a cell" not in said
     assert "Traceback" in told("plan", "bank.csv", *ASKED, "--debug")[2]
+
+
+def test_a_threshold_is_that_of_the_favourable_outcome_for_every_path_and_rate(
+    told, monkeypatch
+) -> None:
+    made = []
+    of_few = filing.estimator_of
+
+    def watched(*asked: Any) -> Any:
+        made.append(of_few(*asked))
+        return made[-1]
+
+    monkeypatch.setattr(filing, "estimator_of", watched)
+    favourable = ["--threshold", ".7", "--tolerance", ".3", "--anyway", "--no-ledger", "--quiet"]
+    for mechanism in ("fair-path", "rates", "fairdp"):
+        asked = [*ASKED, *favourable, "--mechanism", mechanism]  # 0, the first class, is favourable
+        assert told("report", "bank.csv", *asked)[0] in (0, 1)
+        assert made[-1].threshold == pytest.approx(0.3)
+    code, _, said = told("plan", "bank.csv", *ASKED, "--threshold", ".7", "--mechanism", "dpsgd")
+    assert code == 2
+    assert "--threshold has no meaning for --mechanism dpsgd" in said
+    rows = customers()
+    rows.assign(band=np.arange(len(rows)) % 3)[["self", "sex", "band"]].to_csv(
+        "three.csv", index=False
+    )
+    of_three = ["--target", "band", "--sensitive", "sex", "--epsilon", "2", "--threshold", ".7"]
+    code, _, said = told("plan", "three.csv", *of_three)
+    assert code == 2
+    assert "--threshold and --scores are about one favourable outcome of two" in said
+    of_numbers = ["--target", "self", "--numeric", "0", "1e6", "--sensitive", "sex"]
+    code, _, said = told("plan", "bank.csv", *of_numbers, "--epsilon", "2", "--threshold", ".7")
+    assert code == 2
+    assert "--numeric contradicts --threshold" in said

@@ -12,6 +12,7 @@ from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates
 from skfairdp.certificate.outcomes import OutcomeRate
 from skfairdp.certificate.render.elements import Element, Picture, Section, Table
 from skfairdp.certificate.render.plot import (
+    FEW_GROUPS,
     draw_bounds,
     draw_numbers,
     draw_rates,
@@ -159,20 +160,26 @@ def harmed_section(claims: Claims) -> Section:
     if counted is None:
         return Section("Who is affected", ())
     rates = counted.rates
-    groups = tuple(dict.fromkeys(each.group for each in rates))
-    rows = tuple(
+    cells = {
         (
-            name,
-            *(
-                f"{share_text(each.rate)} ({interval_text(each.low, each.high)})"
-                for each in rates
-                if each.measure == name
-            ),
-        )
-        for name in dict.fromkeys(each.measure for each in rates)
-    )
-    table = Table("Shares of each group", rows, ("Somebody", *groups), numbers_from=1)
-    return Section("Who is affected", (tuple(_apart(rates)), table, _TOGETHER), extra=True)
+            each.group,
+            each.measure,
+        ): f"{share_text(each.rate)} ({interval_text(each.low, each.high)})"
+        for each in rates
+    }
+    groups, measures = (tuple(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    # Several groups side by side are wider than a page.
+    if len(groups) > FEW_GROUPS:
+        rows = tuple((g, *(cells.get((g, m), "–") for m in measures)) for g in groups)
+        terms = {m: m.partition(" (")[2].rstrip(")") or m for m in measures}
+        headings = ("Group", *terms.values())
+        meant = tuple(f"{t}: {m.partition(' (')[0]}." for m, t in terms.items() if t != m)
+    else:
+        meant = ()
+        rows = tuple((m, *(cells.get((g, m), "–") for g in groups)) for m in measures)
+        headings = ("Somebody", *groups)
+    table = Table("Shares of each group", rows, headings, numbers_from=1)
+    return Section("Who is affected", (tuple(_apart(rates)), table, meant, _TOGETHER), extra=True)
 
 
 def _apart(rates: tuple[OutcomeRate, ...]) -> Iterator[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BLUE = "#2f6fab"
 WIDTH = 5.2  # narrow, so that labels can be read on phones
+FEW_GROUPS = 3  # whose intervals and names do not hide each other
 
 
 def height_of_bounds(fairness: Sequence[FairnessGuarantee]) -> float:
@@ -113,17 +114,20 @@ def draw_calibration(lines: Sequence[CalibrationLine], ax: Axes) -> None:
     """Draw shares of the positive label against scores for every group, with intervals."""
     ax.plot([0.0, 1.0], [0.0, 1.0], color="#777777", linestyle=":")
     groups = list(dict.fromkeys(line.group for line in lines))
+    few = len(groups) <= FEW_GROUPS
     for place, group in enumerate(groups):
         own = [line for line in lines if line.group == group and line.rate is not None]
-        apart = 0.03 * (place - 0.5 * (len(groups) - 1))  # so that intervals do not hide others
+        # So that intervals do not hide others.
+        apart = 0.03 * (place - 0.5 * (len(groups) - 1)) if few else 0.0
         at = [0.5 * (line.least + line.most) + apart for line in own]
         rates = [line.rate or 0.0 for line in own]
         below = [max(0.0, rate - line.low) for rate, line in zip(rates, own, strict=True)]
         above = [max(0.0, line.high - rate) for rate, line in zip(rates, own, strict=True)]
-        ax.errorbar(at, rates, [below, above], fmt="o-", markersize=4, capsize=2, label=group)
+        ends = [below, above] if few else None
+        ax.errorbar(at, rates, ends, fmt="o-", markersize=4, capsize=2, label=group)
     ax.set(xlabel="score", ylabel="share with the positive label")
     ax.set(xlim=(0.0, 1.0), ylim=(-0.02, 1.02))
-    ax.legend()
+    ax.legend(**({} if few else {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}))
     _add_grid(ax)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.render.elements import Picture, Section, Table
 from skfairdp.certificate.render.group_sections import interval_text, share_text
-from skfairdp.certificate.render.plot import draw_calibration
+from skfairdp.certificate.render.plot import FEW_GROUPS, draw_calibration
 from skfairdp.certificate.score_counts import BINS, ScoreCounts
 from skfairdp.foundation.figures import rounded_down, rounded_up
 
@@ -40,16 +40,16 @@ def _calibration(scores: ScoreCounts, noisy: bool) -> Table:
     rows = tuple(
         (
             line.group,
-            f"{line.least:g} to {line.most:g}",
+            # Not a column of its own, which a phone would cut off.
+            f"{line.least:g} to {line.most:g}" + f" ({line.verdict})" * ("too" in line.verdict),
             share_text(line.rate),
             interval_text(line.low, line.high),
             f"{line.rows:.6g}",
-            line.verdict if "too" in line.verdict else "–",
         )
         for line in scores.calibration
     )
     counted = "People (noisy)" if noisy else "People"
-    headings = ("Group", "Score", "Positive label", "95 % interval", counted, "The scores are")
+    headings = ("Group", "Score", "Positive label", "95 % interval", counted)
     return Table("Scores and what came true, by group", rows, headings, numbers_from=2)
 
 
@@ -68,8 +68,11 @@ def _wrong(scores: ScoreCounts) -> Iterator[str]:
 
 
 def _picture(scores: ScoreCounts) -> Picture:
-    words = "Share with the positive label against the score, by group; the diagonal is ideal."
-    return Picture(words, 3.4, partial(draw_calibration, scores.calibration))
+    words = "Share with the positive label against the score, by group; the diagonal is ideal"
+    n_groups = len({line.group for line in scores.calibration})
+    words += ". Intervals are in the table." if n_groups > FEW_GROUPS else "."
+    height = 3.4 + 0.25 * n_groups * (n_groups > FEW_GROUPS)
+    return Picture(words, height, partial(draw_calibration, scores.calibration))
 
 
 def _scoring(scores: ScoreCounts, noisy: bool) -> Section:

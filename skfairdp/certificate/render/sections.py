@@ -131,23 +131,25 @@ def certificate_sections(
     return arranged(kept, template, facts, () if template == PLAIN else answers(claims, about))
 
 
-def _bias_scenarios(claims: Claims, tolerance: float | None) -> Section:
+def _bias_scenarios(claims: Claims, limit: float | None) -> Section:
     """Lay out the claims as scenarios of bias: who, what harm, measured how, limited by what."""
-    rows = tuple(
-        (
-            ", ".join(map(group_text, claim.groups)),
-            f"{claim.rates} of one of these groups below those of another",
-            f"{group_sections.words_of(claim.notion)}, {certainty(claim)}: {claim.figure}",
-            "not stated" if tolerance is None else f"at most {as_given(tolerance)}",
-            claims.model_name or "not stated",
-            f"alarm of {claims.monitor_file}" if claims.monitor_file else "not stated",
+    file = claims.monitor_file
+    tables = tuple(
+        Table(
+            f"Bias scenario: {group_sections.words_of(claim.notion)}",
+            (
+                ("Groups", ", ".join(map(group_text, claim.groups))),
+                ("Hazard", f"{claim.rates} of one of these groups below those of another"),
+                ("Measure", f"{certainty(claim)}: {claim.figure}"),
+                ("Threshold", "not stated" if limit is None else f"at most {as_given(limit)}"),
+                ("Mitigation", claims.model_name or "not stated"),
+                ("Review trigger", f"alarm of {file}" if file else "not stated"),
+            ),
         )
         for claim in claims.fairness
         if claim.scope == DEPLOYED
     )
-    headings = ("Groups", "Hazard", "Measure", "Threshold", "Mitigation", "Review trigger")
-    table = Table("Bias scenarios", rows, headings)
-    return Section("Bias scenarios", (table,) if rows else (), extra=True)
+    return Section("Bias scenarios", tables, extra=True)
 
 
 def _key_figures(claims: Claims) -> KeyFigures:
