@@ -140,10 +140,14 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         `first`: of several processes, makes the sizes of the first those of all.
         """
         quote = self._priced(facts, noise)
-        if quote.plan is not None:
-            return quote
-        charge(quote.charge)  # for the whole fit, as its plan is made from what is bought
-        return self._priced_for(facts, first(self._bought_sizes(facts.groups, noise)), noise)
+        if quote.plan is None:
+            charge(quote.charge)  # for the whole fit, as its plan is made from what is bought
+            bought = first(self._bought_sizes(facts.groups, noise))
+            quote = self._priced_for(facts, bought, noise)
+        verdict = quote.verdict  # of the plan, so of public sizes
+        if verdict is not None and verdict.level == "too small":
+            warn_user(verdict.text)
+        return quote
 
     def _planned(self, sizes: Sizes) -> tuple[float, Plan]:
         """Noise multiplier and plan of a fit, for sizes that it can protect."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import field, replace
 from itertools import chain
@@ -228,8 +229,9 @@ class GradientPredictor(BudgetedPredictor):
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
         n_classes = 2 if classes is None else len(classes)
-        facts = RowFacts.of(n, groups, persons, unit=unit, n_classes=n_classes)
         shape = tuple(X.shape[1:])
+        numbers = {"n_features": math.prod(shape), "n_classes": n_classes}
+        facts = RowFacts.of(n, groups, persons, unit=unit, **numbers)
         return ReadRows(X, shape, labels, groups, persons, classes, facts, seed, noise)
 
     def _prepare(

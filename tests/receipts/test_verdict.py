@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -89,3 +90,33 @@ def _accuracy(model: DPSGDClassifier, n: int, seed: int) -> float:
     X = rng.normal(size=(n + 2000, 50)) + 4.0 * np.outer(y - 0.5, direction)
     model.set_params(random_state=seed).fit(X[:n], y[:n])
     return float(np.mean(model.predict(X[n:]) == y[n:]))
+
+
+@pytest.mark.parametrize("kind", [DPSGDClassifier, FairDPClassifier])
+def test_a_fit_on_too_few_rows_warns_in_the_words_of_its_quote(kind) -> None:
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.uniform(size=(10, 3)), np.tile([0, 1], 5), np.repeat(["a", "b"], 5)
+    model = kind(epsilon=0.5, max_epochs=2)
+    quote = model.quote(groups={"a": 5, "b": 5}, n_features=3)
+    assert quote.verdict.level == "too small"
+    with pytest.warns(UserWarning, match="Too few records") as warned:
+        model.fit(X, y, sensitive_features=groups)
+    (said,) = [str(w.message) for w in warned if "Too few" in str(w.message)]
+    assert said == quote.verdict.text
+
+
+def test_a_fit_warns_of_declared_sizes_and_not_of_its_rows() -> None:
+    X, y = np.tile([[0.1], [0.9]], (6, 1)), np.tile([0, 1], 6)
+    model = DPSGDClassifier(epsilon=0.2, max_epochs=2, dataset_size=10)
+    quote = model.quote(n_rows=7, n_features=1)
+    with pytest.warns(UserWarning, match="Too few records") as warned:
+        model.fit(X, y)
+    assert quote.verdict.text in [str(w.message) for w in warned]
+
+
+def test_a_fit_on_enough_rows_does_not_warn() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(1_500, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DPSGDClassifier(epsilon=2.0, max_epochs=2).fit(X, (X[:, 0] > 0.5).astype(int))
