@@ -27,6 +27,7 @@ class PrivateRows:
     classes: np.ndarray  # (n_classes,): class labels
     groups: Groups | None
     persons: Persons | None = None  # Whose rows they are, where a person may have several
+    unit: str = "record"  # or "person"
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, make_dataclass
 from numbers import Integral, Real
@@ -132,6 +132,13 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return any(map(is_missing, value))
     return value is None or pd.isna(value) is True
+
+
+def plain_label(label: Hashable) -> Hashable:
+    """Turn numpy scalars, also inside tuples, into Python ones."""
+    if isinstance(label, tuple):
+        return tuple(plain_label(part) for part in label)
+    return label.item() if isinstance(label, np.generic) else label
 
 
 NONE = Choice((None,))

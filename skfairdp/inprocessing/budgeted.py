@@ -112,7 +112,8 @@ class BudgetedPredictor(Planned, PrivatePredictor):
 
     def _priced_for(self, facts: RowFacts, sizes: Sizes, noise: NoiseSource) -> Quote:
         """Price a fit for sizes that are known."""
-        sizes = facts.numbering(sizes)
+        n_groups = None if facts.groups is None else len(facts.groups.labels)
+        sizes = replace(sizes, n_groups=n_groups, n_classes=facts.n_classes)
         multiplier, plan = self._planned(sizes)
         stated = self._guarantee(plan, noise, facts)
         return Quote(

@@ -37,7 +37,7 @@ from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.receipt import bind_each
 from skfairdp.records import Given
-from skfairdp.records.groups import Groups, groups_of_records, groups_of_training
+from skfairdp.records.groups import Groups, groups_of_training
 from skfairdp.records.stored_rows import in_chunks
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class GradientPredictor(BudgetedPredictor):
         X, labels, groups = self._used(X, labels, groups)
         unit = self._protected(unit)
         seed, noise = self._randomness()
-        n = len(X) if persons is None else persons.count
+        n = len(X)
         if processes.size > 1:
             refuse_persons(persons)
             if not processes.leads:
@@ -228,8 +228,7 @@ class GradientPredictor(BudgetedPredictor):
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
         n_classes = 2 if classes is None else len(classes)
-        counted = groups if persons is None else groups_of_records(groups, persons)
-        facts = RowFacts(n, counted, unit=unit, n_classes=n_classes)
+        facts = RowFacts.of(n, groups, persons, unit=unit, n_classes=n_classes)
         shape = tuple(X.shape[1:])
         return ReadRows(X, shape, labels, groups, persons, classes, facts, seed, noise)
 

@@ -26,7 +26,6 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.pricing import priced
 from skfairdp.records import Given
-from skfairdp.records.groups import groups_of_records
 from skfairdp.records.rows import refuse_other_order
 
 # A total from this share of the budget on is near enough.
@@ -243,13 +242,8 @@ def _facts_of(model: Any, given: Given) -> tuple[RowFacts, np.ndarray | None]:
     groups = seen._encode_groups(given.sensitive_features, n)
     persons = given.persons(n, int(getattr(seen, "max_rows_per_person", 1)))
     n_classes = 2 if classes is None else len(classes)
-    facts = RowFacts(
-        n if persons is None else persons.count,
-        groups_of_records(groups, persons),
-        n_columns,
-        given.unit,
-        n_classes=n_classes,
-    )
+    known = {"n_features": n_columns, "unit": given.unit, "n_classes": n_classes}
+    facts = RowFacts.of(n, groups, persons, **known)
     return facts, classes
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from skfairdp.foundation.parameters import check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.receipts.facts import RowFacts
 from skfairdp.receipts.quoted import Quote
+from skfairdp.records.facts import RowFacts
 
 
 def has_price(model: Any) -> bool:

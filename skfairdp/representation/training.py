@@ -198,8 +198,7 @@ def fit_networks(
     n_groups = 0 if groups is None else len(groups.labels)
     task = Task(encoder, randomizer, types, X.shape[1], len(classes), n_groups)
     seed, noise = encoder._randomness()
-    n = len(X) if persons is None else persons.count
-    quote = fitting_quote(encoder, RowFacts(n, groups, unit=given.unit), noise)
+    quote = fitting_quote(encoder, RowFacts.of(len(X), groups, persons, unit=given.unit), noise)
     plan = quote.plan
     prepared = task.prepare(seed)
     loss: Any = prepared.module

@@ -10,6 +10,7 @@ import attr
 import numpy as np
 from dp_accounting import dp_event as events
 
+from skfairdp.foundation.parameters import plain_label
 from skfairdp.privacy.accounting.events import FailureDpEvent
 
 # Only these are read back: a document cannot name a class of its own choice.
@@ -92,13 +93,6 @@ def number_from_json(value: float | str) -> float:
     if isinstance(value, str) and value != "inf":
         raise ValueError(f"expected a number or 'inf', got {value!r}")
     return math.inf if isinstance(value, str) else value
-
-
-def plain_label(label: Hashable) -> Hashable:
-    """Turn numpy scalars, also inside tuples, into Python ones."""
-    if isinstance(label, tuple):
-        return tuple(plain_label(part) for part in label)
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def label_to_json(label: Hashable) -> Any:
