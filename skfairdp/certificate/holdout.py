@@ -165,7 +165,7 @@ def _refuse_unwritable(labels: tuple[Hashable, ...]) -> None:
         texts = set()
     if len(texts) < len(labels):
         raise ValueError(
-            f"The groups {ascii(list(labels))} cannot be told apart in a certificate, or not be "
+            f"The groups {list(labels)!a} cannot be told apart in a certificate, or not be "
             "written: it holds texts in Unicode, finite numbers and booleans, and turns other "
             "labels, such as dates, into texts. Give each group a text of its own."
         )

@@ -103,7 +103,7 @@ def label_to_json(label: Hashable) -> Any:
     if isinstance(label, float) and not math.isfinite(label):
         raise ValueError(f"cannot write the group label {label!r}: give finite numbers")
     if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
-        raise ValueError(f"cannot write the group label {ascii(label)}: give text in Unicode")
+        raise ValueError(f"cannot write the group label {label!a}: give text in Unicode")
     if label is None or isinstance(label, (str, bool, int, float)):
         return label
     raise ValueError(

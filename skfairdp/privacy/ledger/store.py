@@ -93,9 +93,9 @@ class Store:
         for other in sorted(names):
             if _as_read(other) == _as_read(data_set):
                 raise LedgerError(
-                    f"The ledger holds the data set {ascii(other)}, and {ascii(data_set)} reads "
+                    f"The ledger holds the data set {other!a}, and {data_set!a} reads "
                     "alike: as another data set it would have a budget of its own for what may be "
-                    f"the same rows. Use data_set={ascii(other)}, or a name that people can tell "
+                    f"the same rows. Use data_set={other!a}, or a name that people can tell "
                     "from it."
                 )
 
