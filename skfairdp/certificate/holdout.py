@@ -165,8 +165,8 @@ def _refuse_unwritable(labels: tuple[Hashable, ...]) -> None:
         texts = set()
     if len(texts) < len(labels):
         raise ValueError(
-            f"The groups {list(labels)!a} cannot be told apart in a certificate, or not be "
-            "written: it holds texts in Unicode, finite numbers and booleans, and turns other "
+            f"The groups {list(labels)!a} cannot be distinguished, or not be written, in a "
+            "certificate: it holds texts in Unicode, finite numbers and booleans, and turns other "
             "labels, such as dates, into texts. Give each group a text of its own."
         )
 

@@ -24,7 +24,7 @@ def test_groups_that_a_certificate_cannot_hold_cost_nothing(labels: Any, tmp_pat
     groups[::2], groups[1::2] = labels
     model = DummyClassifier().fit(X, np.tile([0, 1], 20))
     ledger = PrivacyLedger(tmp_path / "spent.db")
-    with pytest.raises(ValueError, match=r"cannot be told apart .*Give each group a text"):
+    with pytest.raises(ValueError, match=r"cannot be distinguished.*Give each group a text"):
         certify(model, X, sensitive_features=groups, count_epsilon=1.0, groups=labels,
                 ledger=ledger)  # fmt: skip
     assert ledger.entries() == ()
