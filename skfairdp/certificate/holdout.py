@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from sklearn.utils import get_tags
 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
+from skfairdp.certificate.replayed_draws import SINGLE, replayed_answers
 from skfairdp.certificate.score_counts import ScoreCounts
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning, warn_user
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
@@ -22,6 +23,7 @@ from skfairdp.foundation.assumptions import (
     ANSWERS_ASSUMED,
     ANSWERS_DRAWN,
     ANSWERS_ONE_BY_ONE,
+    ANSWERS_REPLAYED,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.protocol import answers_of
@@ -243,7 +245,8 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
     """Answers, and how they were given: see docs/theory/certificate.md.
 
     Counts are binomial if an answer depends on its row and its own draws alone. A model that
-    answers otherwise in other company and another order is asked for one row at a time.
+    answers otherwise in other company and another order is asked for one row at a time, unless
+    replayed random numbers show that each row has draws of its own.
     """
     X, everybody = given.X, np.arange(len(given))
     # A model that predicts with groups refuses a row without one, which must not end a claim
@@ -272,9 +275,14 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
     elif np.array_equal(found, one_after_another(_CALLS)):
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
+        asking = time.monotonic() - started
         deployed, X = deployed.after_declared_steps(X)
-        _warn_of_waiting(len(rows), time.monotonic() - started)
-        how, found = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
+        replayed = replayed_answers(ask, rows, _CALLS)
+        if replayed is None:
+            _warn_of_waiting(len(rows), asking)
+            how, found = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
+        else:
+            how, found = ANSWERS_REPLAYED.format(single=SINGLE, calls=_CALLS), replayed
     if len(found) != len(rows) or len(rows) == len(everybody):
         return found, how
     answers = np.repeat(found[:1], len(everybody))  # of others any answer: none counts
