@@ -18,9 +18,9 @@ LIMITS = {
     "DPSGDClassifier.fit": (63, 401, 73),
     "the same with a ledger": (63, 397, 77),
     "FairPathClassifier.fit": (75, 507, 94),
-    "certify": (49, 267, 79),
+    "certify": (50, 270, 79),
     "str of the certificate": (22, 105, 29),
-    "skfairdp report": (134, 903, 228),
+    "skfairdp report": (134, 907, 229),
 }
 
 
