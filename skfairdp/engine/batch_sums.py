@@ -42,6 +42,15 @@ class Rows:
         """Number of rows, or of persons."""
         return len(self.codes) if self.persons is None else self.persons.count
 
+    def parts(self) -> Iterator[Tensor]:
+        """Read all features, a part at a time where they are not in memory."""
+        if self.stored is None:
+            yield self.X
+            return
+        dtype = torch.empty(0, dtype=self.X.dtype).numpy().dtype
+        for places in self.stored.places():
+            yield torch.from_numpy(self.stored.take(places, dtype)).to(self.X.device)
+
 
 @dataclass(frozen=True)
 class Statistic:

@@ -152,7 +152,7 @@ def _zeros(
 
 
 class _Seen(NamedTuple):
-    """Rows that a module takes, and what comes of them."""
+    """Made-up rows that a module takes, with their gradients, norms and outputs."""
 
     rows: Tensor
     found: list[Tensor]
