@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import torch
@@ -98,6 +100,19 @@ def _alike_everywhere(answer: Callable[..., Tensor], tables: Sequence[Tensor], r
     return False
 
 
+def _with_own_state(module: nn.Module) -> nn.Module:
+    """Copy a module, but not its tensors.
+
+    Hooks on it, and tensors that are put in the place of others for a while, are then those of one
+    call: another thread that asks the same model does not meet them.
+    """
+    layers = [*module.modules()]
+    kept = (value for layer in layers for value in vars(layer).values())
+    tensors = chain(module.parameters(), module.buffers(), kept)
+    twin: nn.Module = deepcopy(module, {id(t): t for t in tensors if isinstance(t, Tensor)})
+    return twin
+
+
 def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:
     """Compute outputs as at prediction, each row, of at least one, by itself.
 
@@ -105,28 +120,23 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
     the rows stays on the module: sums over private rows may be formed of it. `rows`: of a block,
     a public number, see :mod:`skfairdp.engine.row_blocks`.
     """
+    module = _with_own_state(module).eval()
     buffers = dict(module.named_buffers())
-    modes = [(part, part.training) for part in module.modules()]
 
     def of_row(row: Tensor) -> Tensor:
         state = {name: buffer.clone() for name, buffer in buffers.items()}
         output: Tensor = functional_call(module, state, (row.unsqueeze(0).clone(),))
         return output if output.dim() == 0 else output.squeeze(0)
 
-    module.eval()
-    try:
-        with torch.no_grad():
-            of_block = vmap(of_row, randomness="different")
-            filled = fill(X, rows)
-            with _products(of_block, [filled], rows) as apart:
-                if apart:
-                    parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
-                else:  # or it cannot be vectorised
-                    parts = [torch.stack([of_row(row.clone()) for row in X])]
-            return torch.cat(parts)[: len(X)]
-    finally:
-        for part, mode in modes:
-            part.training = mode
+    with torch.no_grad():
+        of_block = vmap(of_row, randomness="different")
+        filled = fill(X, rows)
+        with _products(of_block, [filled], rows) as apart:
+            if apart:
+                parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
+            else:  # or it cannot be vectorised
+                parts = [torch.stack([of_row(row.clone()) for row in X])]
+        return torch.cat(parts)[: len(X)]
 
 
 def features_and_output(
@@ -134,18 +144,17 @@ def features_and_output(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute the inputs of a linear head, a layer of the module, and the module's outputs."""
     caught: dict[str, Tensor] = {}
+    place = next(name for name, layer in module.named_modules() if layer is head)
+    module = _with_own_state(module).eval()
 
     def both(part: Tensor) -> Tensor:
         caught["output"] = module(part).flatten(1)
         return torch.cat([caught["output"], caught["input"].reshape(len(part), -1)], dim=1)
 
-    module.eval()
-    handle = head.register_forward_pre_hook(lambda _, inputs: caught.update(input=inputs[0]))
-    try:
-        with torch.inference_mode():
-            found = in_blocks(both, as_tensor(X, module))
-    finally:
-        handle.remove()
+    layer = module.get_submodule(place)
+    layer.register_forward_pre_hook(lambda _, inputs: caught.update(input=inputs[0]))
+    with torch.inference_mode():
+        found = in_blocks(both, as_tensor(X, module))
     n_outputs = caught["output"].shape[1]
     return found[:, n_outputs:], found[:, :n_outputs]
 
