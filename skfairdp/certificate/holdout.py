@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
+from collections.abc import Hashable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +19,7 @@ from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout
 from skfairdp.certificate.replayed_draws import SINGLE, replayed_answers
 from skfairdp.certificate.score_counts import ScoreCounts
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning, warn_user
+from skfairdp.fairness.guarantee import json_label
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.foundation.assumptions import (
     ANSWERS_ALIKE,
@@ -133,6 +136,8 @@ def comparable_groups(
     if settings.private:  # which others occur among these rows is private
         outside = tuple(label for label in fitted or () if label not in groups.labels)
         groups = replace(groups, outside=outside)
+    if not all(isinstance(label, str) and label.isascii() for label in groups.labels):
+        _refuse_unwritable(groups.labels)
     if len(groups.labels) < 2:
         return "Only one group is known: no gap can be claimed."
     if settings.private and settings.public_sizes:
@@ -148,6 +153,22 @@ def comparable_groups(
         if not found.possible:
             return f"No counts were bought, for equal rates would give no useful bound. {found}"
     return groups
+
+
+def _refuse_unwritable(labels: tuple[Hashable, ...]) -> None:
+    """Refuse groups that a certificate cannot hold, before anything is charged."""
+    written = [json_label(label) for label in labels]
+    try:
+        texts = {json.dumps(label, allow_nan=False, ensure_ascii=False) for label in written}
+        "".join(texts).encode()
+    except ValueError:  # of Unicode, too
+        texts = set()
+    if len(texts) < len(labels):
+        raise ValueError(
+            f"The groups {list(labels)!a} cannot be distinguished, or not be written, in a "
+            "certificate: it holds texts in Unicode, finite numbers and booleans, and turns other "
+            "labels, such as dates, into texts. Give each group a text of its own."
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -26,7 +26,7 @@ from skfairdp.engine.overlap import hold_copies, sketch
 
 
 class Processes:
-    """Those that fit one model together; this one alone where `together` is false.
+    """Processes that fit one model together; this one alone where `together` is false.
 
     Inside its own block they have their own group, which ends with the block: one that
     fails closes its connections, and the others fail at once instead of waiting for it.

@@ -102,7 +102,10 @@ class SeenRows:
         """Digest a few rows; nothing where there are none, which the checks of a fit refuse."""
         if isinstance(X, StoredRows):  # which are read in passes alone
             return cls(None)
-        n_rows = count_rows(X) if _has_rows(X) else 0
+        try:
+            n_rows = count_rows(X)
+        except ValueError:
+            n_rows = 0
         if not n_rows:
             return cls(None)
         some = _some(X, n_rows)
@@ -139,14 +142,6 @@ def trained_on(model: Any, X: Any, transform: Callable[[Any], Any] | None) -> bo
     given = _row_keys(rows)
     among = int(np.isin(keys, given).sum()) >= _AMONG
     return among and len(np.unique(given)) >= _DISTINCT * len(given)
-
-
-def _has_rows(X: Any) -> bool:
-    try:
-        count_rows(X)
-    except ValueError:
-        return False
-    return True
 
 
 def _some(X: Any, n_rows: int) -> Any:

@@ -102,6 +102,8 @@ def label_to_json(label: Hashable) -> Any:
         return [label_to_json(part) for part in label]
     if isinstance(label, float) and not math.isfinite(label):
         raise ValueError(f"cannot write the group label {label!r}: give finite numbers")
+    if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+        raise ValueError(f"cannot write the group label {label!a}: give text in Unicode")
     if label is None or isinstance(label, (str, bool, int, float)):
         return label
     raise ValueError(
