@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from scipy.special import softmax
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from skfairdp.engine.exact_products import exactly
+from skfairdp.engine.exact_products import DispatchMode, exactly, is_on
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import (
     DEFAULT_ROWS,
@@ -24,6 +25,7 @@ from skfairdp.engine.row_blocks import (
     repeated_rows,
     same_bits,
 )
+from skfairdp.protocol import FOUND_OUT
 
 # Numbers that a row is taken to meet: few repeated rows are tried, as predictions come often.
 _WORK = 1 << 13
@@ -33,35 +35,88 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
     """Compute a module's outputs (n, n_outputs) without touching its state, as `in_blocks` does."""
     module.eval()
     with torch.inference_mode():
-        return in_blocks(lambda part: module(part).flatten(1), as_tensor(X, module))
+        rows = as_tensor(X, module)
+        kind = None if FOUND_OUT.get() is None else _kind_of(module)
+        return in_blocks(lambda part: module(part).flatten(1), rows, kind=kind)
 
 
-def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
+def in_blocks(
+    answer: Callable[..., Tensor], *tables: Tensor, kind: Hashable | None = None
+) -> np.ndarray:
     """Ask for rows in blocks of a fixed number, the last one filled up with zeros.
 
     The answer for a row is then the same, to the last bit, whatever the other rows: made-up
     rows are tried first. Where this processor answers them by their place in a block, products
     are exact instead; where it still does, each row is asked by itself.
+
+    `kind`: what decides which functions of torch the answer calls, and with which shapes; None:
+    unknown. Within `asked_many_times`, made-up rows are tried once for each kind.
     """
     n = len(tables[0])
     # Without rows, a block of zeros gives the shape of an answer.
     some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
     filled = [fill(table, DEFAULT_ROWS) for table in some]
     cuts = blocks(len(filled[0]), DEFAULT_ROWS)
-    with _products(answer, filled, DEFAULT_ROWS) as apart:
+    with _products(answer, filled, DEFAULT_ROWS, kind) as apart:
         asked = answer if apart else _in_turn(answer)
         parts = [asked(*(table[part] for table in filled)) for part in cuts]
     return torch.cat(parts)[:n].double().cpu().numpy()
 
 
 @contextmanager
-def _products(answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int) -> Iterator[bool]:
+def _products(
+    answer: Callable[..., Tensor],
+    tables: Sequence[Tensor],
+    rows: int,
+    kind: Hashable | None = None,
+) -> Iterator[bool]:
     """Multiply as torch does, or exactly; the block learns whether the place of a row matters."""
-    if _alike_everywhere(answer, tables, rows):
-        yield True
+    known = None if kind is None else FOUND_OUT.get()
+    key: tuple[Hashable, ...] = (kind, rows)
+    if known is not None:  # with all by which torch chooses functions
+        key += tuple(_described(table[:1]) for table in tables)
+        key += torch.get_num_threads(), is_on(DispatchMode), torch.is_inference_mode_enabled()
+        key += torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
+    if known is None or key not in known:
+        alike = _alike_everywhere(answer, tables, rows)
+        with nullcontext() if alike else exactly():
+            apart = alike or _alike_everywhere(answer, tables, rows)
+            if known is not None:
+                known[key] = alike, apart
+            yield apart
         return
-    with exactly():
-        yield _alike_everywhere(answer, tables, rows)
+    alike, apart = known[key]
+    with nullcontext() if alike else exactly():
+        yield apart
+
+
+def _kind_of(module: nn.Module) -> Hashable | None:
+    """Shapes, layers and their settings; None where code of others is called, whatever it does.
+
+    Of weights the numbers play no part: no function of torch is chosen by them.
+    """
+    parts = list(module.modules())
+    if any(type(part).__module__.partition(".")[0] not in ("torch", "skfairdp") for part in parts):
+        return None
+    try:
+        return tuple((type(part), _described(vars(part))) for part in parts)
+    except TypeError:  # a hook, say, or another function
+        return None
+
+
+def _described(value: Any) -> Hashable:
+    """Describe a setting of a layer, or the form of a tensor; TypeError for anything else."""
+    if isinstance(value, Tensor):
+        return value.shape, value.stride(), value.dtype, value.device, value.requires_grad
+    if isinstance(value, nn.Module):
+        return (type(value),)
+    if isinstance(value, dict):
+        return tuple((_described(name), _described(held)) for name, held in value.items())
+    if isinstance(value, list | tuple | set):
+        return type(value), tuple(map(_described, value))
+    if value is None or isinstance(value, int | float | str | torch.dtype | torch.device):
+        return type(value), value
+    raise TypeError(f"{value!r} is no setting.")
 
 
 def _in_turn(answer: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -49,6 +49,7 @@ class EveryTolerance(GradientPredictor):
     groups: Sequence[Any] | None
 
     _auto_batch: ClassVar[tuple[int, int]] = (2048, 8)
+    _with_gradients: ClassVar[slice] = slice(1)  # after training there are tables alone
 
     def _path_of(self, plan: Plan) -> Any:
         """Put released tables and the noise that their plan says together."""

@@ -100,6 +100,7 @@ class GradientPredictor(BudgetedPredictor):
 
     _takes_persons = True
     _auto_batch: ClassVar[tuple[int, int]] = (256, 10)  # min(256, ceil(n / 10))
+    _with_gradients: ClassVar[slice] = slice(None)  # Segments that gradients are released from
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
@@ -294,7 +295,8 @@ class GradientPredictor(BudgetedPredictor):
             groups = replace(groups, codes=groups.codes[:0].copy())
         objective = self._objective(objective, groups, read.classes)
         clipper = make_clipper(module, prepared.flat, objective)
-        seen = rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)
+        own = plan.segments[self._with_gradients]
+        seen = rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside, own)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
@@ -331,7 +333,9 @@ class GradientPredictor(BudgetedPredictor):
         from skfairdp.engine.training import Progress
 
         plan, ready, processes = training.plan, training.ready, training.processes
-        release = NoisyRelease(training.rows, plan, training.clipper, training.noise, processes)
+        own = plan.segments[self._with_gradients]
+        given = training.rows, plan, training.clipper, training.noise, processes
+        release = NoisyRelease(*given, own)
         shown = self.progress if processes.leads else False
         progress = Progress(plan.steps, shown, type(self).__name__)
         run = Run(
