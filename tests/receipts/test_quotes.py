@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from skfairdp import (
     DPAdditiveClassifier,
     DPSGDClassifier,
     FairDPClassifier,
+    FunctionalMechanismClassifier,
     PrivacyLedger,
     PrivateTableEncoder,
     SmoothedClassifier,
@@ -93,6 +95,20 @@ def test_a_step_without_noise_voids_the_quote_of_a_pipeline_and_its_ledger_is_re
     assert "Step 'net' trains without noise." in quoted.privacy.assumptions
     assert quoted.privacy.adjacency == quoted.steps[0].privacy.adjacency  # type: ignore[union-attr]
     assert quoted.ledger is not None
+
+
+def test_tables_and_laplace_sums_are_listed_with_their_noise() -> None:
+    model = FunctionalMechanismClassifier((-3.0, 3.0), noise="laplace")
+    quoted = model.quote(n_rows=400, n_features=3)
+    assert {release.noise for release in quoted.releases} == {"Laplace"}
+    for release in quoted.releases:
+        scale = release.noise_std / math.sqrt(2.0)
+        assert release.multiplier == pytest.approx(release.of_a_record / scale)
+    table = PrivateTableEncoder(epsilon=0.5).quote(n_rows=400, n_features=3).releases
+    assert all(release.noise_std > 0.0 for release in table)
+    with pytest.warns(match="epsilon=inf"):
+        free = DPSGDClassifier(epsilon=float("inf")).quote(n_rows=400)
+    assert "Trains without noise: nothing is protected." in str(free)
 
 
 def test_models_of_other_libraries_have_no_quote() -> None:
