@@ -132,7 +132,7 @@ def test_an_arrow_back_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "from skfairdp import engine",
         "from ..engine import clipping",
         "from .. import engine",
-        "def f():\n    from skfairdp.fairness.groups import Groups",
+        "def f():\n    from skfairdp.fairness.notions import Notion",
     ):
         bad.write_text(statement)
         assert arrows_back(bad), statement

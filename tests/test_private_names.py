@@ -1,17 +1,19 @@
-"""Private names of other libraries are listed, each with a comment and with a test of its own.
+"""Private names: those of other libraries are listed, those of our bases explained to an author.
 
-Such a name may be gone in the next version. The CI runs the tests with the lowest and the newest
-versions, so that what is listed here fails there first.
+A name of another library may be gone in the next version. The CI runs the tests with the lowest
+and the newest versions, so that what is listed here fails there first.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from skfairdp.inprocessing.gradient import GradientClassifier
 from tests.sources import nodes_of
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +41,7 @@ LISTED: dict[str, tuple[str, set[str]]] = {
     "engine/inspection.py": ("tests/engine/test_modules.py", {"_BatchNorm", "_InstanceNorm"}),
     "engine/processes.py": ("tests/engine/test_processes.py", {"_get_default_store"}),
     "engine/randomness.py": ("tests/attacks/test_generators.py", {"_overloadname", "_schema"}),
+    "foundation/parameters.py": ("tests/attacks/test_callbacks.py", {"_skl_callbacks"}),
     "interchange/skops_files.py": (
         "tests/interchange/test_skops_files.py",
         {"_audit", "_get_state", "_get_trusted", "_protocol", "_utils"},
@@ -138,3 +141,38 @@ def is_call(node: ast.AST) -> bool:
     if not isinstance(called, ast.Name) or not isinstance(node, ast.Call):
         return False
     return called.id in ("locals", "globals") or (called.id == "vars" and not node.args)
+
+
+# Private names that a mechanism inherits. They only go down: every one is a name that its author
+# has to know, or replaces by accident.
+MOST_NAMES = 78
+
+
+def inherited() -> set[str]:
+    """Private names of the bases of a mechanism."""
+    ours = [base for base in GradientClassifier.__mro__ if base.__module__.startswith("skfairdp.")]
+    names = {
+        name for base in ours for name in (*vars(base), *vars(base).get("__annotations__", {}))
+    }
+    return {name for name in names if is_private(name) and "__" not in name}
+
+
+def explained(text: str) -> set[str]:
+    """Private names in the code of a text, whether a class defines them or the template."""
+    code = " ".join(re.findall(r"`([^`\n]+)`", text))
+    return {*re.findall(r"(?<![\w/])_[a-z]\w*", code)}
+
+
+def test_every_private_name_that_a_mechanism_inherits_is_explained() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert inherited() - explained(text) == set()
+    assert inherited() - explained(text.replace("`_net(", "`net(")) == {"_net"}
+    assert len(inherited()) <= MOST_NAMES
+
+
+def test_the_tables_for_mechanisms_name_nothing_that_is_gone() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    start, end = text.index("defines only these names"), text.index("The template's `_fit`")
+    rows = [line.split("|")[1] for line in text[start:end].splitlines() if line.startswith("| `_")]
+    assert len(rows) > 30
+    assert {name for row in rows for name in explained(row)} - inherited() == set()
