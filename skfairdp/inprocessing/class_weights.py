@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.fairness.groups import Groups
 from skfairdp.foundation.parameters import MAPPING, POSITIVE, Choice
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier
+from skfairdp.records.groups import Groups
 
 if TYPE_CHECKING:
     from skfairdp.engine.objectives import Objective
 
 _BALANCED = "balanced"
+
+
+def refuse_threshold_of_several(threshold: float, n_classes: int) -> None:
+    """Refuse a threshold between two classes where there are more."""
+    if n_classes > 2 and threshold != 0.5:
+        raise ValueError(
+            f"'threshold' has a meaning for two classes alone; got {threshold!r} and "
+            f"{n_classes} classes. Leave it out, or put classes together."
+        )
 
 
 class ClassWeighted(GradientClassifier):

@@ -43,6 +43,8 @@ WITH_TABLES = [
     (FairDPClassifier, {"stop_tolerance": 0.1, "check_every": 1}),
     (DPFermiClassifier, {"notion": "equalized_odds"}),
     (FairPathClassifier, {"epsilon": 30.0, "tolerance": 0.9, "notion": "equalized_odds"}),
+    (FairPathClassifier, {"epsilon": 30.0, "tolerance": 0.9, "threshold": 0.3}),
+    (RateConstrainedClassifier, {"threshold": 0.3}),
 ]
 
 
@@ -160,11 +162,18 @@ def test_tables_count_all_rows_a_part_at_a_time(tmp_path, monkeypatch, kind, opt
         np.testing.assert_array_equal(stored.predict(rows), memory.predict(X))
 
 
-@pytest.mark.parametrize("kind", [DPSGDClassifier, FairPathClassifier])
-def test_persons_may_have_their_rows_on_disk(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (DPSGDClassifier, {}),
+        (FairPathClassifier, {"tolerance": 0.9}),
+        (FairPathClassifier, {"tolerance": 0.9, "threshold": 0.3}),
+        (RateConstrainedClassifier, {"threshold": 0.3}),
+    ],
+)
+def test_persons_may_have_their_rows_on_disk(tmp_path, kind, options):
     persons = {"person_ids": [f"{group}{k % 400}" for k, group in enumerate(GROUPS)]}
-    options = {"epsilon": 30.0, "max_rows_per_person": 2}
-    options |= {"tolerance": 0.9} if kind is FairPathClassifier else {}
+    options = {"epsilon": 30.0, "max_rows_per_person": 2} | options
     memory = repeated(kind, **options).fit(X, Y, sensitive_features=GROUPS, **persons)
     stored = repeated(kind, **options).fit(parquet(tmp_path), **persons)
     assert stored.privacy_ == memory.privacy_

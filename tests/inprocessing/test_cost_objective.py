@@ -90,6 +90,33 @@ def test_the_minimiser_takes_the_cheaper_decision() -> None:
         assert np.sign(shares.reshape(-1) @ slope[:, 0]) == np.sign(costs[1] - costs[0])
 
 
+@pytest.mark.parametrize("criterion", [nn.BCEWithLogitsLoss(), nn.CrossEntropyLoss()], ids=str)
+@pytest.mark.parametrize("threshold", [0.02, 0.3, 0.5, 0.9])
+def test_with_a_threshold_the_minimiser_costs_least(threshold, criterion) -> None:
+    """At one x the sign of the best logit is that of the cheaper decision, and eta - t if alone."""
+    rng = np.random.default_rng(5)
+    constraints = RateConstraints("demographic_parity", [0, 1], 2, 0.1)
+    made = CostObjective(objective_for(criterion), constraints, threshold)
+    for scale in np.repeat([0.0, 1.0], 50):
+        A = scale * rng.normal(size=constraints.shape)
+        made.set_coefficients(A, torch.zeros((), dtype=torch.float64))
+        shares = rng.dirichlet(np.ones(4)).reshape(2, 2)
+        of_mistakes = np.array([[0.0, 2.0 * threshold], [2.0 - 2.0 * threshold, 0.0]])
+        costs = (shares[:, :, None] * (of_mistakes + A)).sum(axis=(0, 1))
+        output = torch.zeros(4, 1 if isinstance(criterion, nn.BCEWithLogitsLoss) else 2)
+        slope = made.gradient(output, torch.tensor([0, 1, 0, 1]), torch.arange(4)).numpy()
+        up = (shares.reshape(-1) @ slope)[-1]  # falls where the second class is cheaper
+        assert np.sign(up) == np.sign(costs[1] - costs[0])
+        if not scale:
+            assert np.sign(up) == np.sign(threshold - shares[:, 1].sum())
+
+
+def test_a_threshold_of_one_half_counts_errors_as_before() -> None:
+    constraints = RateConstraints("demographic_parity", [0, 1], 2, 0.1)
+    made = CostObjective(objective_for(nn.BCEWithLogitsLoss()), constraints)
+    assert np.array_equal(made._errors, 1.0 - np.eye(2))
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_fused_and_functional_paths_agree(n_classes) -> None:
     class Hidden(nn.Module):  # not recognised as a stack of linear layers

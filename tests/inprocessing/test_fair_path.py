@@ -322,6 +322,26 @@ def test_without_noise_the_path_is_what_the_classifier_does(
     assert np.array_equal(model.predict(X) == 1, model.predict_proba(X)[:, 1] > threshold)
 
 
+@pytest.mark.parametrize("threshold", [0.5, 0.3])
+def test_without_noise_tables_of_persons_count_what_the_threshold_decides(threshold, rows) -> None:
+    """Two equal rows of each person: one of them counts. A person more adds 1 to each table."""
+    X, y, groups = (np.repeat(part[:600], 2, axis=0) for part in rows)
+    persons = {"sensitive_features": groups, "person_ids": np.arange(1200) // 2}
+    settings = {"tolerance": 0.9, "epsilon": math.inf, "random_state": 0, **FAST}
+    model = FairPathClassifier(threshold=threshold, dataset_size=600, **settings)
+    with pytest.warns(PrivacyWarning):
+        model.fit(X, y, **persons)
+    path = model._path_of(model.plan_)
+    y, groups = y[::2], groups[::2]
+    for j in range(0, len(path.multipliers), 40):
+        model.multiplier_ = path.multipliers[j]
+        selected = model.predict(X[::2]) == 1
+        shares = [selected[groups == g].mean() for g in "ab"]
+        np.testing.assert_allclose(path.levels[0, :, j], shares, rtol=1e-12)
+        assert path.accuracies[j] == pytest.approx((selected == y).mean())
+    assert model.decided_.sum() == pytest.approx(600.0)
+
+
 def test_a_threshold_changes_decisions_and_neither_chances_nor_the_price(rows) -> None:
     X, y, groups = rows
     settings = {"tolerance": 0.9, "epsilon": 20.0, "random_state": 0, **FAST}

@@ -13,7 +13,7 @@ import torch
 from skorch import NeuralNet
 from torch import nn
 
-from skfairdp import RateConstrainedClassifier, default_net
+from skfairdp import PrivacyLedger, RateConstrainedClassifier, default_net
 from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.release import NoisyRelease, Statistic
@@ -116,6 +116,21 @@ def test_one_record_moves_both_releases_by_their_bounds_at_most(monkeypatch) -> 
     assert 1.0 - 2e-5 < by_table <= 1.0  # but for the margin
 
 
+def test_with_a_threshold_gradients_are_clipped_after_their_costs(monkeypatch) -> None:
+    """The first record is one whose mistakes cost 1.9 in place of 1."""
+    by_gradient, by_table = sensitivity(monkeypatch, max_grad_norm=0.5, threshold=0.95)
+    assert 0.9 < by_gradient <= 1.0
+    assert 1.0 - 2e-5 < by_table <= 1.0
+    honest = FusedClipper.clipped_sums
+
+    def costs_afterwards(self, X, targets, max_norm, weights, *others):
+        cost = torch.where(targets[-1] % 2 == 0, 1.9, 0.1).to(weights)
+        return honest(self, X, targets, max_norm, weights * cost[: len(weights)], *others)
+
+    monkeypatch.setattr(FusedClipper, "clipped_sums", costs_afterwards)
+    assert sensitivity(monkeypatch, max_grad_norm=0.5)[0] > 1.5
+
+
 def test_the_check_above_notices_a_gradient_that_is_not_clipped(monkeypatch) -> None:
     honest = FusedClipper.clipped_sums
 
@@ -194,6 +209,44 @@ def test_the_gap_of_every_notion_meets_its_tolerance(notion) -> None:
     assert gap < 0.02 + 0.05
     assert 0.1 < predicted.mean() < 0.9, "not a constant"
     assert np.mean(predicted == y[6000:]) > 0.6
+
+
+@pytest.mark.parametrize(
+    "notion",
+    ["demographic_parity", pytest.param("equal_opportunity", marks=pytest.mark.slow)],
+)
+def test_a_threshold_lowers_the_cost_that_it_states_at_the_same_tolerance(notion) -> None:
+    """Gaps: sampling .015 (6,000 test rows), noise below .01; .05 is allowed."""
+    X, y, groups = biased()
+    tested = slice(6000, None)
+    costs, selected = [], []
+    for threshold in (0.25, 0.5):
+        model = RateConstrainedClassifier(
+            notion=notion, threshold=threshold, epsilon=8.0, max_epochs=10, progress=False
+        )
+        model.fit(X[:6000], y[:6000], sensitive_features=groups[:6000])
+        predicted, label = model.predict(X[tested]), y[tested]
+        gap = group_gap(label, predicted, sensitive_features=groups[tested], notion=notion)
+        assert gap < 0.02 + 0.05
+        assert np.array_equal(predicted == 1, model.predict_proba(X[tested])[:, 1] > 0.5)
+        of_mistakes = 0.25 * (label < predicted) + 0.75 * (label > predicted)
+        costs.append(of_mistakes.mean())
+        selected.append(predicted.mean())
+    assert costs[0] < costs[1] - 0.005
+    assert 0.1 < selected[1] < selected[0] - 0.1 < 0.85
+
+
+def test_a_threshold_changes_neither_the_price_nor_the_releases() -> None:
+    models = [fit(threshold=threshold) for threshold in (0.1, 0.5)]
+    assert models[0].plan_ == models[1].plan_
+    assert models[0].privacy_ == models[1].privacy_
+    facts = {"n_rows": 300, "groups": ["a", "b"]}
+    quoted = [RateConstrainedClassifier(threshold=t, **FAST).quote(**facts) for t in (0.1, 0.5)]
+    assert quoted[0].privacy == quoted[1].privacy
+    assert quoted[0].privacy.epsilon == models[0].privacy_.epsilon
+    certificate = models[0].certify()
+    models[0].set_params(threshold=0.5)
+    assert not certificate.verify(models[0])
 
 
 @pytest.mark.slow
@@ -309,6 +362,20 @@ def test_contradictory_tolerances_are_refused() -> None:
 def test_missing_groups_one_group_and_text_for_a_list_are_refused() -> None:
     refused("needs the group of every row", groups=None)
     refused("at least two groups", groups=np.full(300, "a"))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, -0.2, "half", math.nan, None])
+def test_a_threshold_outside_is_refused_before_the_charge(threshold, tmp_path) -> None:
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    refused("'threshold'", threshold=threshold, ledger=ledger)
+    X, y, groups = people()
+    several = RateConstrainedClassifier(threshold=0.3, ledger=ledger, **FAST)
+    match = "'threshold' has a meaning for two classes alone; got 0.3 and 3 classes"
+    with pytest.raises(ValueError, match=match):
+        several.fit(X, np.arange(len(y)) % 3, sensitive_features=groups)
+    with pytest.raises(ValueError, match=match):
+        several.quote(n_rows=300, groups=["a", "b"], classes=3)
+    assert not ledger.entries()
 
 
 def test_declared_groups_are_checked() -> None:

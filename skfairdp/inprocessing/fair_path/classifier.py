@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import DERIVED
 from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
+from skfairdp.inprocessing.class_weights import refuse_threshold_of_several
 from skfairdp.inprocessing.every_tolerance import OPEN
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.points import PathClassifier
@@ -21,6 +21,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
 from skfairdp.receipts import RowFacts
+from skfairdp.records.groups import Groups
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -267,11 +268,8 @@ class FairPathClassifier(PathClassifier):
                 f"y must hold at most {MOST_CLASSES} classes, whose rates are compared between "
                 f"groups; got {sizes.n_classes}. Put rare ones together."
             )
-        if sizes.n_classes > 2 and self.threshold != 0.5:
-            raise ValueError(
-                f"'threshold' has a meaning for two classes alone; got {self.threshold!r} and "
-                f"{sizes.n_classes} classes. Leave it out, or put classes together."
-            )
+        if self.threshold != 0.5:
+            refuse_threshold_of_several(self.threshold, sizes.n_classes)
         rates = self._rates_among(sizes.n_classes)
         # Tables of several classes carry more noise.
         auto = 0.5 if self._of_attribute else 0.2 if rates.n_answers == 2 else 0.35

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skfairdp.engine.run import label_cells
-from skfairdp.fairness.groups import Groups
+from skfairdp.foundation.parameters import PROBABILITY
+from skfairdp.inprocessing.class_weights import refuse_threshold_of_several
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints, compared_groups
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian, ScaledAscent
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.records.groups import Groups
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +45,10 @@ class RateConstrainedClassifier(ConstrainedClassifier):
     tolerance : float or mapping of notion to float, default=0.02
         Largest difference of rates, in [0, 1). Where notions share a rate, the smaller
         tolerance holds.
+    threshold : float, default=0.5
+        Cost of a false positive, in (0, 1), where that of a missed positive is one less it; so
+        without constraints the second of two classes is predicted where its chance is above this
+        number. A public number. Decisions are trained to cost least within the tolerance.
     noise_multiplier : float or None, default=None
         Noise standard deviation over the norm of one record's whole contribution to a
         step, instead of `epsilon`.
@@ -58,7 +64,8 @@ class RateConstrainedClassifier(ConstrainedClassifier):
     penalty : float, default=0.1
         What such a violation adds to a multiplier at once, against swings.
     max_multiplier : float, default=1.0
-        Largest multiplier, in errors per unit of gap.
+        Largest multiplier, in errors per unit of gap. (With a `threshold`, an error is the mean of
+        both mistakes.)
     memory : float, default=0.9
         Weight in [0, 1) of the past in the estimated rates.
     batch_size : int or "auto", default="auto"
@@ -79,8 +86,8 @@ default="linear"
     Notes
     -----
     `predict_proba` is calibrated to costs, not to frequencies: what tells classes apart
-    is which side of 1/2 it is on. A group without rows of one label raises nothing and
-    binds nothing, because that it is empty is private.
+    is which side of 1/2 it is on, whatever `threshold` is. A group without rows of one label
+    raises nothing and binds nothing, because that it is empty is private.
 
     References
     ----------
@@ -103,6 +110,7 @@ default="linear"
     True
     """
 
+    threshold: float = 0.5
     max_grad_norm: float = 5.0
     histogram_share: float = 0.5
     dual_rate: float = 0.006
@@ -110,6 +118,7 @@ default="linear"
     max_multiplier: float = 1.0
     memory: float = 0.9
 
+    _parameters = {"threshold": (PROBABILITY,)}
     _in_parts = True
     _auto_batch = 1024, 16
     _needs_groups = "rates are compared between groups"
@@ -120,6 +129,8 @@ default="linear"
         return compared_groups(sensitive_features, n, self.groups)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        if self.threshold != 0.5:
+            refuse_threshold_of_several(self.threshold, sizes.n_classes)
         clip, share = float(self.max_grad_norm), float(self.histogram_share)
         # share^2 + (1 - share^2) = 1: together the sums have the multiplier of the step.
         of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
@@ -133,7 +144,7 @@ default="linear"
         constraints = RateConstraints(
             self.notion, list(classes), len(groups.labels), self.tolerance
         )
-        return CostObjective(base, constraints)
+        return CostObjective(base, constraints, float(self.threshold))
 
     def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
         return (label_cells(labels, groups, self.classes),)  # the cell contains the label
