@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from skfairdp.inprocessing.gradient import GradientClassifier
+from tests.sources import nodes_of
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "skfairdp"
@@ -67,11 +68,11 @@ def is_private(name: str) -> bool:
     return name.isidentifier() and name.startswith("_") and name[1:2] not in ("", "_")
 
 
-def defined(trees: list[ast.AST]) -> set[str]:
+def defined(files: list[Path]) -> set[str]:
     """Private names that the package itself gives to something."""
     found: set[str] = set()
-    for tree in trees:
-        for node in ast.walk(tree):
+    for file in files:
+        for node in nodes_of(file):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 found.add(node.name)
             elif isinstance(node, ast.arg):
@@ -81,9 +82,9 @@ def defined(trees: list[ast.AST]) -> set[str]:
     return found
 
 
-def of_others(tree: ast.AST, ours: set[str]) -> Iterator[str]:
+def of_others(nodes: Iterable[ast.AST], ours: set[str]) -> Iterator[str]:
     """Private names of other libraries that a file imports, reads or writes as a text."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and not node.level:
             modules = (node.module or "").split(".")
             if modules[0] not in ("skfairdp", "__future__"):
@@ -97,9 +98,8 @@ def of_others(tree: ast.AST, ours: set[str]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, set[str]]:
-    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
-    ours = defined([*trees.values()])
-    names = {file: {*of_others(tree, ours)} - PUBLIC for file, tree in trees.items()}
+    ours = defined(FILES)
+    names = {file: {*of_others(nodes_of(file), ours)} - PUBLIC for file in FILES}
     return {file.relative_to(PACKAGE).as_posix(): some for file, some in names.items() if some}
 
 
@@ -112,6 +112,9 @@ def test_the_tests_that_the_list_names_exist() -> None:
     assert [test for test, _ in LISTED.values() if not (ROOT / test).is_file()] == []
 
 
+ALLOWED = "self._ours, getattr(self, '_ours')"
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -122,14 +125,14 @@ def test_the_tests_that_the_list_names_exist() -> None:
     ],
 )
 def test_a_private_name_is_found(text: str, name: str) -> None:
-    assert name in of_others(ast.parse(text), {"_ours"})
-    assert not list(of_others(ast.parse("self._ours, getattr(self, '_ours')"), {"_ours"}))
+    assert name in of_others(ast.walk(ast.parse(text)), {"_ours"})
+    assert not list(of_others(ast.walk(ast.parse(ALLOWED)), {"_ours"}))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
 def test_no_function_hands_on_all_its_names(file: Path) -> None:
     """``locals()`` as an argument and ``globals().update`` hide which names are meant."""
-    calls = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if is_call(node)]
+    calls = [node for node in nodes_of(file) if is_call(node)]
     assert not calls
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from tests.processes import in_one_worker, run_fresh
 from tests.walk import PACKAGE, walking
 
 # Most files, functions and changes of room of each flow of tests/walk.py: some one in a hundred
@@ -18,22 +17,29 @@ LIMITS = {
     "DPSGDClassifier.fit": (64, 400, 66),
     "the same with a ledger": (64, 396, 70),
     "FairPathClassifier.fit": (76, 508, 87),
-    "certify": (50, 271, 79),
+    "certify": (50, 271, 77),
     "str of the certificate": (22, 105, 29),
-    "skfairdp report": (134, 907, 228),
+    "skfairdp report": (134, 907, 221),
 }
+
+# python -m tests.walk --counts
+COUNTED = """import runpy, sys
+sys.argv = ["tests.walk", "--counts"]
+runpy.run_module("tests.walk", run_name="__main__", alter_sys=True)
+"""
 
 
 @pytest.fixture(scope="module")
 def counted() -> dict[str, Any]:
     # In a process of its own: what earlier tests have cached would not be entered again.
-    command = [sys.executable, "-m", "tests.walk", "--counts"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = run_fresh(COUNTED)
+    assert done.returncode == 0, done.stderr
     print(done.stdout)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
+@in_one_worker
 def test_no_flow_enters_more_files_functions_or_rooms_than_its_limit(counted) -> None:
     assert counted.keys() == LIMITS.keys()
     counts = {flow: [*found.values()][:3] for flow, found in counted.items()}
@@ -45,6 +51,7 @@ def test_no_flow_enters_more_files_functions_or_rooms_than_its_limit(counted) ->
     assert not more
 
 
+@in_one_worker
 def test_a_fit_ends_before_certificates_begin(counted) -> None:
     fits = {flow: found["rooms"] for flow, found in counted.items() if "certi" not in flow}
     del fits["skfairdp report"]

@@ -1,6 +1,6 @@
 """Quotes before fits, charges during fits, and receipts of the fitted state."""
 
-from skfairdp.records import RowFacts
+from skfairdp.records.facts import RowFacts
 
 from .charge import Charge
 from .quoted import PlannedRelease, Quote

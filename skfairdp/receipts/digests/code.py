@@ -107,6 +107,7 @@ def code_parts(code: types.CodeType) -> list[Any]:
     ]
 
 
+@lru_cache(maxsize=1024)
 def names_used(code: types.CodeType) -> dict[str, set[tuple[str, ...]]]:
     """Global names that code reads, each with the attributes that it takes of it at once.
 
