@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, cast
 
 import numpy as np
@@ -64,6 +67,23 @@ ValueError
     When arguments contradict each other; when the model was trained on these rows, as far as
     this process knows, and `holdout` does not say so.
 """
+
+# What is found out about a model's arithmetic, while it is asked many times; None: nothing is kept.
+FOUND_OUT: ContextVar[dict[Hashable, Any] | None] = ContextVar("FOUND_OUT", default=None)
+
+
+@contextmanager
+def asked_many_times() -> Iterator[None]:
+    """Let what is found out about a model's arithmetic hold until the end of the block.
+
+    In this thread, and for calls of the same kind alone: who keeps something states what it
+    depends on.
+    """
+    before = FOUND_OUT.set({})
+    try:
+        yield
+    finally:
+        FOUND_OUT.reset(before)
 
 
 class Certifiable:

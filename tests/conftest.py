@@ -23,6 +23,8 @@ from tests.processes import fork_for_joblib, in_one_worker
 # torch is imported, which the process that hands out tests to workers never does.
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 collect_ignore = ["engine/together.py"]  # a program
+# Where single slow tests take longest.
+LONG = ("tests/docs/", "tests/slow/", "tests/test_")
 # The same examples everywhere, at whatever speed.
 hypothesis.settings.register_profile("here", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("here")
@@ -80,8 +82,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Say which tests one worker runs together: they share what is started or fitted once.
 
     Those that start joblib's processes or a browser, those of tests/common, those of each file;
-    slow ones go wherever a worker is free.
+    slow ones go wherever a worker is free, the longer ones first, so that both end together.
     """
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     grouped = getattr(config.option, "loadgroup", False)  # a worker under --dist loadgroup
     without_arrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow")
     for item in items:
@@ -104,7 +107,10 @@ def _group_of(item: pytest.Item) -> str:
         return "processes"
     if item.get_closest_marker("slow"):
         return ""
-    return "tests/common" if file.startswith("tests/common/") else file
+    if file.startswith("tests/common/"):
+        return "tests/common"
+    # Those of the whole package read all of its files.
+    return "tests" if file.count("/") == 1 and file.startswith("tests/") else file
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

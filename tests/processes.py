@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import multiprocessing
 import os
 import runpy
+import socket
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +155,75 @@ def _run(
     else:
         sys.argv = ["-c", *arguments]
         exec(compile(script, "<script>", "exec"), {"__name__": "__main__"})
+
+
+# A program that hands its arguments, folder, environment and streams to the process of a test.
+_ASKS = """import json, os, socket, sys
+asked = socket.socket(socket.AF_UNIX)
+asked.connect(sys.argv[1])
+request = json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode()
+socket.send_fds(asked, [len(request).to_bytes(8, "big")], [0, 1, 2])
+asked.sendall(request)
+sys.exit(asked.recv(1)[0])
+"""
+
+
+@contextlib.contextmanager
+def command_without_imports() -> Iterator[str]:
+    """Let the command ``skfairdp`` be a fork of the server of fresh processes.
+
+    Yields
+    ------
+    str
+        A shell command to put before the arguments of ``skfairdp``.
+    """
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+        address = f"{folder}/asked"  # short: a socket's name has 107 bytes at most
+        server.bind(address)
+        server.listen()
+        threading.Thread(target=_serve, args=(server,), daemon=True).start()
+        program = Path(folder) / "ask.py"
+        program.write_text(_ASKS, encoding="utf-8")
+        yield f"{sys.executable} -S -E {program} {address}"
+        with socket.socket(socket.AF_UNIX) as last:  # ends the thread
+            last.connect(address)
+
+
+def _serve(server: socket.socket) -> None:
+    while True:
+        asked = server.accept()[0]
+        with asked:
+            size, streams, *_ = socket.recv_fds(asked, 8, 3)
+            if not size:
+                return
+            with asked.makefile("rb") as sent:
+                request = json.loads(sent.read(int.from_bytes(size, "big")))
+            held = [Connection(stream) for stream in streams]
+            with _other_hashes():
+                process = _CONTEXT.Process(target=_command, args=(*request, held))
+                process.start()
+            for each in held:
+                each.close()
+            process.join(600)
+            asked.sendall(bytes([1 if process.exitcode is None else process.exitcode % 256]))
+
+
+def _command(
+    arguments: list[str], folder: str, environment: dict[str, str], streams: list[Connection]
+) -> None:
+    for stream, held in enumerate(streams):
+        os.dup2(held.fileno(), stream)
+    sys.stdin = os.fdopen(0, encoding="utf-8")
+    for name, stream in (("stdout", 1), ("stderr", 2)):
+        raw = os.fdopen(stream, "wb", 0)
+        setattr(sys, name, io.TextIOWrapper(raw, encoding="utf-8", write_through=True))
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.argv = ["skfairdp", *arguments]
+    from skfairdp.command_line import main
+
+    sys.exit(main())
 
 
 def fork_for_joblib() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from functools import cache
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.assumptions import CERTIFIER, CLOSED_SETS, DEPLOYER, OWNER, PLACES
+from tests.sources import nodes_of
 
 PACKAGE = Path(assumptions.__file__).parents[1]
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -30,10 +31,7 @@ def nodes(path: Path) -> list[ast.AST]:
     return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-nodes_of_ours = cache(nodes)  # files that no test changes
-
-
-def texts(found: list[ast.AST]) -> list[str]:
+def texts(found: Iterable[ast.AST]) -> list[str]:
     """Strings in the code of a file, docstrings among them, with nothing for what is filled in."""
     constants = [node.value for node in found if isinstance(node, ast.Constant)]
     return [value for value in constants if isinstance(value, str)]
@@ -49,14 +47,14 @@ SENTENCES = {*PLACES, assumptions.SEED, assumptions.READ_OFF} - {assumptions.SET
 PARTS = set(map(longest_part, SENTENCES))
 
 
-def second_copies(found: list[ast.AST]) -> list[str]:
+def second_copies(found: Iterable[ast.AST]) -> list[str]:
     return [part for text in texts(found) for part in PARTS if part in text]
 
 
 def test_a_sentence_is_written_once() -> None:
     assert len(PARTS) > 60
     assert min(map(len, PARTS)) > len(" as recorded")
-    assert [(path.name, n) for path in OTHERS for n in second_copies(nodes_of_ours(path))] == []
+    assert [(path.name, n) for path in OTHERS for n in second_copies(nodes_of(path))] == []
 
 
 def test_a_second_copy_would_be_found(tmp_path: Path) -> None:
@@ -76,7 +74,7 @@ def test_every_sentence_is_stated_by_somebody() -> None:
     used = {
         node.id if isinstance(node, ast.Name) else node.attr
         for path in FILES
-        for node in nodes_of_ours(path)
+        for node in nodes_of(path)
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     assert set(stated) - used == set()
@@ -86,7 +84,7 @@ def test_every_sentence_that_is_named_exists() -> None:
     named = {
         node.attr
         for path in FILES
-        for node in nodes_of_ours(path)
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id in ("assumptions", "_says")

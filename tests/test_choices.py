@@ -105,7 +105,7 @@ LISTED: dict[str, dict[str, str]] = {
         "proof": "bound_of_events standing_for",
     },
     "fairness/gate.py": {"exact": "ParityGate.worst ParityGate._improves"},
-    "fairness/groups.py": {"exact": "encode_groups _combined"},
+    "records/groups.py": {"exact": "encode_groups _combined"},
     "fairness/guarantee.py": {
         "none": "FairnessGuarantee.nearly_constant",
         "exact": "FairnessGuarantee._remedy",

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import nodes_of, tree_of
+
 PACKAGE = Path(__file__).parents[1] / "skfairdp"
 
 # A room may import rooms of earlier layers, and itself. Rooms of one layer do not know
@@ -58,7 +60,7 @@ def room_of(path: Path) -> str:
 def imported_modules(path: Path) -> Iterator[tuple[int, str]]:
     """Line and absolute name of every module that a file imports, at any depth."""
     package = ("skfairdp", *path.relative_to(PACKAGE).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -99,7 +101,7 @@ def test_torch_is_imported_only_where_models_are_trained() -> None:
 
 def imports_at_first(path: Path) -> list[str]:
     """Modules that are imported with a file: neither in a function nor for a type checker."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    body = tree_of(path).body
     statements = (node for node in body if isinstance(node, ast.ImportFrom))
     return [node.module or "" for node in statements]
 
@@ -130,7 +132,7 @@ def test_an_arrow_back_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "from skfairdp import engine",
         "from ..engine import clipping",
         "from .. import engine",
-        "def f():\n    from skfairdp.fairness.groups import Groups",
+        "def f():\n    from skfairdp.fairness.notions import Notion",
     ):
         bad.write_text(statement)
         assert arrows_back(bad), statement

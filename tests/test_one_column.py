@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.records.groups import encode_groups
 from skfairdp.records.labels import label_column, positions
 from skfairdp.records.one_column import column_cells, of_one_kind
 from tests.common.listed_calls import calling, found_in, listed_in, name_of
@@ -85,7 +85,7 @@ CHOOSING = {
 READING = (
     "aggregation/query_rows.py", "certificate/holdout.py", "command_line",
     "datasets/parquet_rows.py", "engine/nets.py", "engine/overlap.py", "engine/table_release.py",
-    "fairness/groups.py", "inprocessing/gradient.py", "engine/run.py",
+    "records/groups.py", "inprocessing/gradient.py", "engine/run.py",
     "monitoring/waiting.py", "postprocessing/abstaining.py", "postprocessing/group_models.py",
     "postprocessing/passing_groups.py", "preprocessing", "records/labels.py", "records/numbers.py",
     "records/one_column.py", "records/persons.py", "records/rows.py", "records/stored_rows.py",
@@ -124,7 +124,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "records/stored_rows.py": {"counted": "MemmapRows._state", "public": "in_chunks.answered"},
     "engine/overlap.py": {"typed": "_digests", "counted": "_log_transform log_chance sketch"},
     "engine/table_release.py": {"typed": "Cells.as_texts"},
-    "fairness/groups.py": {"counted": "_combined"},
+    "records/groups.py": {"counted": "_combined"},
     "engine/run.py": {"counted": "joined"},
     "records/labels.py": {
         "counted": "count_rows recoded",

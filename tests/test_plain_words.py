@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import nodes_of
+
 ROOT = Path(__file__).parents[1]
 OPENING = re.compile(r"(What|How|Where|Which|From|Whose|Who|When|Why)\b")
 # Phrases with a plain English word in their place: said, declared, revealed; in addition, next to,
@@ -45,7 +47,8 @@ PAGES = [
 
 def docstrings(path: Path) -> Iterator[str]:
     """Docstrings of a module, its classes and functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    ours = path.is_relative_to(ROOT / "skfairdp")
+    for node in nodes_of(path) if ours else ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             yield ast.get_docstring(node) or ""
 

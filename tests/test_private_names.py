@@ -1,16 +1,20 @@
-"""Private names of other libraries are listed, each with a comment and with a test of its own.
+"""Private names: those of other libraries are listed, those of our bases explained to an author.
 
-Such a name may be gone in the next version. The CI runs the tests with the lowest and the newest
-versions, so that what is listed here fails there first.
+A name of another library may be gone in the next version. The CI runs the tests with the lowest
+and the newest versions, so that what is listed here fails there first.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+
+from skfairdp.inprocessing.gradient import GradientClassifier
+from tests.sources import nodes_of
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "skfairdp"
@@ -37,6 +41,7 @@ LISTED: dict[str, tuple[str, set[str]]] = {
     "engine/inspection.py": ("tests/engine/test_modules.py", {"_BatchNorm", "_InstanceNorm"}),
     "engine/processes.py": ("tests/engine/test_processes.py", {"_get_default_store"}),
     "engine/randomness.py": ("tests/attacks/test_generators.py", {"_overloadname", "_schema"}),
+    "foundation/parameters.py": ("tests/attacks/test_callbacks.py", {"_skl_callbacks"}),
     "interchange/skops_files.py": (
         "tests/interchange/test_skops_files.py",
         {"_audit", "_get_state", "_get_trusted", "_protocol", "_utils"},
@@ -63,11 +68,11 @@ def is_private(name: str) -> bool:
     return name.isidentifier() and name.startswith("_") and name[1:2] not in ("", "_")
 
 
-def defined(trees: list[ast.AST]) -> set[str]:
+def defined(files: list[Path]) -> set[str]:
     """Private names that the package itself gives to something."""
     found: set[str] = set()
-    for tree in trees:
-        for node in ast.walk(tree):
+    for file in files:
+        for node in nodes_of(file):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 found.add(node.name)
             elif isinstance(node, ast.arg):
@@ -77,9 +82,9 @@ def defined(trees: list[ast.AST]) -> set[str]:
     return found
 
 
-def of_others(tree: ast.AST, ours: set[str]) -> Iterator[str]:
+def of_others(nodes: Iterable[ast.AST], ours: set[str]) -> Iterator[str]:
     """Private names of other libraries that a file imports, reads or writes as a text."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and not node.level:
             modules = (node.module or "").split(".")
             if modules[0] not in ("skfairdp", "__future__"):
@@ -93,9 +98,8 @@ def of_others(tree: ast.AST, ours: set[str]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, set[str]]:
-    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
-    ours = defined([*trees.values()])
-    names = {file: {*of_others(tree, ours)} - PUBLIC for file, tree in trees.items()}
+    ours = defined(FILES)
+    names = {file: {*of_others(nodes_of(file), ours)} - PUBLIC for file in FILES}
     return {file.relative_to(PACKAGE).as_posix(): some for file, some in names.items() if some}
 
 
@@ -108,6 +112,9 @@ def test_the_tests_that_the_list_names_exist() -> None:
     assert [test for test, _ in LISTED.values() if not (ROOT / test).is_file()] == []
 
 
+ALLOWED = "self._ours, getattr(self, '_ours')"
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -118,14 +125,14 @@ def test_the_tests_that_the_list_names_exist() -> None:
     ],
 )
 def test_a_private_name_is_found(text: str, name: str) -> None:
-    assert name in of_others(ast.parse(text), {"_ours"})
-    assert not list(of_others(ast.parse("self._ours, getattr(self, '_ours')"), {"_ours"}))
+    assert name in of_others(ast.walk(ast.parse(text)), {"_ours"})
+    assert not list(of_others(ast.walk(ast.parse(ALLOWED)), {"_ours"}))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
 def test_no_function_hands_on_all_its_names(file: Path) -> None:
     """``locals()`` as an argument and ``globals().update`` hide which names are meant."""
-    calls = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if is_call(node)]
+    calls = [node for node in nodes_of(file) if is_call(node)]
     assert not calls
 
 
@@ -134,3 +141,38 @@ def is_call(node: ast.AST) -> bool:
     if not isinstance(called, ast.Name) or not isinstance(node, ast.Call):
         return False
     return called.id in ("locals", "globals") or (called.id == "vars" and not node.args)
+
+
+# Private names that a mechanism inherits. They only go down: every one is a name that its author
+# has to know, or replaces by accident.
+MOST_NAMES = 78
+
+
+def inherited() -> set[str]:
+    """Private names of the bases of a mechanism."""
+    ours = [base for base in GradientClassifier.__mro__ if base.__module__.startswith("skfairdp.")]
+    names = {
+        name for base in ours for name in (*vars(base), *vars(base).get("__annotations__", {}))
+    }
+    return {name for name in names if is_private(name) and "__" not in name}
+
+
+def explained(text: str) -> set[str]:
+    """Private names in the code of a text, whether a class defines them or the template."""
+    code = " ".join(re.findall(r"`([^`\n]+)`", text))
+    return {*re.findall(r"(?<![\w/])_[a-z]\w*", code)}
+
+
+def test_every_private_name_that_a_mechanism_inherits_is_explained() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert inherited() - explained(text) == set()
+    assert inherited() - explained(text.replace("`_net(", "`net(")) == {"_net"}
+    assert len(inherited()) <= MOST_NAMES
+
+
+def test_the_tables_for_mechanisms_name_nothing_that_is_gone() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    start, end = text.index("defines only these names"), text.index("The template's `_fit`")
+    rows = [line.split("|")[1] for line in text[start:end].splitlines() if line.startswith("| `_")]
+    assert len(rows) > 30
+    assert {name for row in rows for name in explained(row)} - inherited() == set()

@@ -18,6 +18,7 @@ import itertools
 import json
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ GRID = [
     )
 ]
 BINS, REPEATS = (16, 32, 64), 2
+PARTS = ("data", "epsilon", "method", "seed")
 
 
 def held_out(bunch: Any, seed: int, share: float = 0.2, among: Any = None) -> np.ndarray:
@@ -140,11 +142,11 @@ def add(path: Path, result: dict) -> None:
         file.write(json.dumps(result) + "\n")
 
 
-def results_in(path: Path) -> pd.DataFrame:
+def results_in(path: Path, parts: Sequence[str] = PARTS) -> pd.DataFrame:
     """Results of a file, with the parts of each job as columns; prints how many fits each has."""
     rows = pd.DataFrame(map(json.loads, path.read_text().splitlines()))
-    rows[["data", "epsilon", "method", "seed"]] = rows["job"].to_list()
-    print(rows.groupby(["data", "epsilon", "method"], dropna=False).size().unique(), "fits each")
+    rows[list(parts)] = rows["job"].to_list()
+    print(rows.groupby(list(parts[:-1]), dropna=False).size().unique(), "fits each")
     return rows
 
 

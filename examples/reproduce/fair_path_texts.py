@@ -30,7 +30,8 @@ fair path](../theory/fair_path.md).
   Compas and the mortgages it is more accurate at larger gaps. RaCO-DP's frontier is published only
   as plots; its authors' [demonstration on
   Adult](https://github.com/cleverhans-lab/dp-raco/blob/main/examples/dpraco_adult_demographic_parity_demo.ipynb)
-  (ε = 1, one seed, tolerance .15) has .8454 at .152.
+  (one seed, tolerance .15) has .8454 at .152, at about ε = 10 and not the 1 that it names
+  ([rivals](rivals.md)).
 * **More groups and equalised odds take one fit too**, and keep every tolerance free. Where few
   people carry a rate, no point is sure to keep it, and the estimator says so: under equalised odds
   on Adult 1,179 women earn above 50,000. Rate constraints reach smaller gaps there, and the

@@ -143,7 +143,8 @@ class AdditiveModel(GradientPredictor):
         design, (block,) = self._design, steps.blocks
         n_rows = steps.expected_sizes[0] / steps.rates[0]
         finest, root = design.finest.tolist(), math.sqrt(len(design.levels))
-        entries = SomeInputs(finest, 1.0 / (design.value * root))  # of a row: a vector of norm 1
+        # Of a row: a vector of norm 1.
+        entries = SomeInputs(finest, 1.0 / (design.value * root)).to(run.prepared.flat.vector)
         statistic = Statistic(len(finest), lambda output, *targets: output)
         counts = root * run.release.statistic(levels, statistic, entries).cpu().numpy()
         run.progress.advance()

@@ -10,10 +10,10 @@ import numpy as np
 
 from skfairdp.aggregation.voting import Transcript
 from skfairdp.fairness.bounds.gated_answers import answered_of_asked
-from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.foundation.assumptions import ONE_TEACHER, VOTES_PLANNED
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
+from skfairdp.records.groups import Groups, encode_groups
 from skfairdp.records.persons import Persons
 from skfairdp.records.rows import check_features, refuse_other_order
 
@@ -27,6 +27,7 @@ class PrivateRows:
     classes: np.ndarray  # (n_classes,): class labels
     groups: Groups | None
     persons: Persons | None = None  # Whose rows they are, where a person may have several
+    unit: str = "record"  # or "person"
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,6 @@ from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
 from skfairdp.aggregation.voting_plan import check_settings, make_plan
 from skfairdp.base import Planned, PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
-from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
@@ -34,6 +33,7 @@ from skfairdp.privacy.sizes import check_delta
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, groups_of_records, groups_of_training
 
 if TYPE_CHECKING:
     from skfairdp.aggregation.student import Student
@@ -185,17 +185,17 @@ class AggregatedClassifier(Planned, PrivateClassifier):
         from skfairdp.aggregation.teachers.training import train_teachers, try_teacher
 
         persons, n_options = rows.persons, self._n_options(rows)
-        n_records = len(rows.X) if persons is None else persons.count
-        n = n_records if self.dataset_size is None else int(self.dataset_size)
         seed, noise = self._randomness()
         n_public = len(queries.X)
-        facts = RowFacts(
-            n_records,
+        facts = RowFacts.of(
+            len(rows.X),
             rows.groups,
-            unit="record" if persons is None else "person",
+            persons,
+            unit=rows.unit,
             n_public=None if queries.own else n_public,
             public_groups=queries.groups is not None,
         )
+        n = facts.n if self.dataset_size is None else int(self.dataset_size)
         quote = self._priced(facts, noise)
         plan = quote.plan
         assert plan is not None
@@ -208,7 +208,7 @@ class AggregatedClassifier(Planned, PrivateClassifier):
         known = self.dataset_size is not None or self._adjacency != "add-remove"
         try_teacher(teacher, X_queries, n if known else None, self.n_teachers, n_options)
         charge(quote.charge)  # before a teacher sees a row
-        shards = assign_shards(n_records, self.n_teachers, noise.sampling)
+        shards = assign_shards(facts.n, self.n_teachers, noise.sampling)
         votes = train_teachers(
             teacher,
             X,
@@ -275,7 +275,7 @@ class AggregatedClassifier(Planned, PrivateClassifier):
         if given.sensitive_features is not None:
             groups = self._encode_groups(given.sensitive_features, len(X))
         groups_of_records(groups, persons)  # refuses a person in two
-        return PrivateRows(X, labels, classes, groups, persons)
+        return PrivateRows(X, labels, classes, groups, persons, given.unit)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         return groups_of_training(sensitive_features, n, getattr(self, "groups", None))

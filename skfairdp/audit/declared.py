@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from skfairdp.audit.canaries import Canaries, stack_rows
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.privacy.accounting.exposure import recomputed_epsilons
+from skfairdp.records.groups import encode_groups
 
 # At these the cost of what is released is a claim as well, and one that pairs test sooner.
 LARGE_DELTAS = (0.01, 0.03, 0.1, 0.3)

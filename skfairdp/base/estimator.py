@@ -14,7 +14,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.base.fitted_state import ChargedFit, FittedState, refusing_weights
+from skfairdp.base.fitted_state import (
+    ChargedFit,
+    FittedState,
+    refusing_weights,
+    warn_of_another_fit,
+)
 from skfairdp.fairness.notions import Notion
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.foundation.parameters import SHARED, Check
@@ -81,8 +86,6 @@ class PrivateEstimator(ChargedFit, FittedState):
 
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {**SHARED, "ledger": LEDGER}
     _charges_privacy = True
-    # Whether a fit takes person_ids; who does not refuses them.
-    _takes_persons: ClassVar[bool] = False
     # Class-level request: with metadata routing on, groups and persons reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {
         "sensitive_features": True,
@@ -146,24 +149,13 @@ class PrivateEstimator(ChargedFit, FittedState):
         train: Callable[[Given, Charge], Receipt] | None = None,
     ) -> Self:
         """Train on rows under a charge, and keep the receipt. `train`: in place of `_fit`."""
-        self._warn_of_another_fit()
+        warn_of_another_fit(self)
         with self._all_or_nothing(charge):
             given, seen = given.read(), SeenRows.of(given.X)
-            self._check_has_groups(given.sensitive_features)
-            if given.person_ids is not None:
-                self._check_takes_persons()
+            self._check_takes(given.sensitive_features, persons=given.person_ids is not None)
             self._keep_receipt((train or self._fit)(given, charge), charge)
         seen.remember_for(self)
         return self
-
-    def _check_takes_persons(self) -> None:
-        if not self._takes_persons:
-            raise ValueError(
-                f"{type(self).__name__} got person_ids, but its guarantee is about one row, not "
-                "about a person with several rows. Fit it without person_ids on one "
-                "row of each person, drawn by chance, or use an estimator that takes them, such as "
-                "DPSGDClassifier."
-            )
 
     def _protected(self, unit: str) -> str:
         """What a fit protects, on rows about which a promise for this unit may be made."""

@@ -54,7 +54,7 @@ MISSING_IS_UNKNOWN = {
 
 @dataclass(slots=True)
 class CheckedTags(Tags):
-    """Tags of scikit-learn, and one more.
+    """Tags of scikit-learn, with the common checks that an estimator fails on purpose.
 
     `expected_failed_checks`: name of each common check that the estimator fails on purpose, and
     why. ``sklearn.utils.estimator_checks.check_estimator`` has a parameter of this name.

@@ -52,6 +52,44 @@ def processes_of_torch() -> int:
     return int(distributed.get_world_size())
 
 
+def refuse_processes(model: Any) -> None:
+    """Refuse a process group, unless its processes train one model or this one is left out."""
+    alone = getattr(model, "distributed", "auto") is None
+    if model._in_parts or alone or processes_of_torch() == 1:
+        return
+    leave = "set distributed=None, or " if hasattr(model, "distributed") else ""
+    raise ValueError(
+        f"{type(model).__name__} is fitted by one process alone: {leave}fit it outside torch's "
+        "process group. Each process of the group would charge, and fit its own model."
+    )
+
+
+def warn_of_another_fit(model: Any) -> None:
+    """Warn that a second fit without a ledger spends again; no trace of rows is kept."""
+    fitted = vars(model).get(model._post_processes or "", model)
+    own, found = vars(fitted), []
+    receipt = own.get("receipt_")
+    if model._learns_from_rows and receipt is not None and receipt.quote is not None:
+        found.append(receipt.quote.privacy)  # where releases cost as well, that of the fit
+    if "releases_" in own and fitted.releases_.total:
+        found.append(fitted.privacy_)  # the next fit counts releases from none
+    spent = next((one for one in found if one is not None and not one.is_void), None)
+    if spent is not None and fitted.ledger is None:
+        epsilon = significant_up(spent.epsilon)
+        warn_user(
+            f"{type(model).__name__}.fit was called again without a ledger. A person in both "
+            f"data sets has now spent the total of both fits; the first was ε = {epsilon}. "
+            "Pass ledger= to count all fits; fit clone(estimator) to the rows of other people.",
+            PrivacyWarning,
+        )
+
+
+def defaults_of(model: Any) -> dict[str, Any]:
+    """Return parameters with their defaults: a model of an earlier version may lack some."""
+    parameters = signature(type(model)).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
 class ChargedFit:
     """Mixin of estimators that reserve the cost of a fit in a ledger, if they have one."""
 
@@ -61,8 +99,8 @@ class ChargedFit:
     _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
     # What the groups are for, where a fit must have them.
     _needs_groups: ClassVar[str | None] = None
-    _learns_from_rows: bool
-    _post_processes: str | None
+    # Whether a fit takes person_ids; who does not refuses them.
+    _takes_persons: ClassVar[bool] = False
     fit: Callable[..., Any]
     _forget: Callable[[], None]
     _fitting: object  # stands while a fit runs
@@ -82,7 +120,7 @@ class ChargedFit:
             )
         self._forget()
         try:
-            self._refuse_processes()
+            refuse_processes(self)
             yield
         except BaseException as error:
             self._forget()
@@ -91,18 +129,8 @@ class ChargedFit:
         finally:
             del self._fitting
 
-    def _refuse_processes(self) -> None:
-        """Refuse a process group, unless its processes train one model or this one is left out."""
-        alone = getattr(self, "distributed", "auto") is None
-        if self._in_parts or alone or processes_of_torch() == 1:
-            return
-        leave = "set distributed=None, or " if hasattr(self, "distributed") else ""
-        raise ValueError(
-            f"{type(self).__name__} is fitted by one process alone: {leave}fit it outside torch's "
-            "process group. Each process of the group would charge, and fit its own model."
-        )
-
-    def _check_has_groups(self, sensitive_features: Any) -> None:
+    def _check_takes(self, sensitive_features: Any, *, persons: bool) -> None:
+        """Refuse rows without groups that a fit needs, and persons that it does not take."""
         if sensitive_features is None and self._needs_groups is not None:
             other = "DPSGDRegressor" if is_regressor(self) else "DPSGDClassifier"
             raise ValueError(
@@ -111,24 +139,12 @@ class ChargedFit:
                 f"with the name of the step and two underscores in front; {other} trains "
                 "without groups."
             )
-
-    def _warn_of_another_fit(self) -> None:
-        """Warn that a second fit without a ledger spends again; no trace of rows is kept."""
-        fitted = vars(self).get(self._post_processes or "", self)
-        own, found = vars(fitted), []
-        receipt = own.get("receipt_")
-        if self._learns_from_rows and receipt is not None and receipt.quote is not None:
-            found.append(receipt.quote.privacy)  # where releases cost as well, that of the fit
-        if "releases_" in own and fitted.releases_.total:
-            found.append(fitted.privacy_)  # the next fit counts releases from none
-        spent = next((one for one in found if one is not None and not one.is_void), None)
-        if spent is not None and fitted.ledger is None:
-            epsilon = significant_up(spent.epsilon)
-            warn_user(
-                f"{type(self).__name__}.fit was called again without a ledger. A person in both "
-                f"data sets has now spent the total of both fits; the first was ε = {epsilon}. "
-                "Pass ledger= to count all fits; fit clone(estimator) to the rows of other people.",
-                PrivacyWarning,
+        if persons and not self._takes_persons:
+            raise ValueError(
+                f"{type(self).__name__} got person_ids, but its guarantee is about one row, not "
+                "about a person with several rows. Fit it without person_ids on one "
+                "row of each person, drawn by chance, or use an estimator that takes them, such as "
+                "DPSGDClassifier."
             )
 
 
@@ -166,13 +182,7 @@ class FittedState(Certifiable, WithParameters):
                 f"This {type(self).__name__} was fitted by a development version of skfairdp that "
                 "stored no receipt_, so its guarantee is not known. Fit it again."
             )
-        super().__setstate__({**self._defaults(), **state})
-
-    @classmethod
-    def _defaults(cls) -> dict[str, Any]:
-        """Return parameters with their defaults: a model of an earlier version may lack some."""
-        parameters = signature(cls).parameters.values()
-        return {p.name: p.default for p in parameters if p.default is not p.empty}
+        super().__setstate__({**defaults_of(self), **state})
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep parameters and released attributes, nothing else."""
@@ -229,7 +239,7 @@ class FittedState(Certifiable, WithParameters):
         if receipt is None:
             return changes(None, state)
         # A parameter that an earlier version lacked decides nothing at its default.
-        for name, default in self._defaults().items():
+        for name, default in defaults_of(self).items():
             if f"parameter {name}" not in receipt.digests and vars(self)[name] is default:
                 state.pop(f"parameter {name}", None)
         return changes(receipt.digests, state)

@@ -49,7 +49,7 @@ from skfairdp.foundation.documentation import completed_by
 from skfairdp.foundation.parameters import BOOLEAN, check_values
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.protocol import CERTIFY
+from skfairdp.protocol import CERTIFY, asked_many_times
 from skfairdp.receipts.digests.digest import Bound
 from skfairdp.receipts.unwrap import releases_rows, unwrap
 from skfairdp.records.labels import count_rows
@@ -63,6 +63,7 @@ LIBRARIES = ("dp-accounting", "numpy", "pandas", "scikit-learn", "scipy", "skorc
 
 
 @completed_by(CERTIFY)
+@asked_many_times()
 def certify(
     model: object,
     X: ArrayLike | None = None,

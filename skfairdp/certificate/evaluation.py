@@ -21,7 +21,6 @@ from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.notions import Notion, Stratum
@@ -32,6 +31,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
 from skfairdp.receipts.receipt import receipt_of
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, takes_groups
+from skfairdp.records.groups import encode_groups
 from skfairdp.records.labels import count_rows, take_rows
 
 _LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show anything

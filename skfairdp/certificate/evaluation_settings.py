@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from skfairdp.certificate.facts import AS_NOBODY_SAID, AS_PUBLIC_ROWS, BOUGHT, WITH_NOISE
 from skfairdp.fairness.derivation import level_of_one
-from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.fairness.number_notions import NumberNotion
 from skfairdp.foundation import assumptions
@@ -21,6 +20,7 @@ from skfairdp.foundation.parameters import (
     Number,
     check_arguments,
 )
+from skfairdp.records.groups import Groups
 
 SCORES_SHARE = 0.25  # of count_epsilon, where scores are counted too
 HOLDOUTS = ("public", "per_record", "by_index", "by_person", "training")

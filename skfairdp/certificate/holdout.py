@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
+from collections.abc import Hashable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,20 +16,23 @@ from scipy.sparse import issparse
 from sklearn.utils import get_tags
 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
+from skfairdp.certificate.replayed_draws import SINGLE, replayed_answers
 from skfairdp.certificate.score_counts import ScoreCounts
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning, warn_user
-from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records, groups_of_training
+from skfairdp.fairness.guarantee import json_label
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.foundation.assumptions import (
     ANSWERS_ALIKE,
     ANSWERS_ASSUMED,
     ANSWERS_DRAWN,
     ANSWERS_ONE_BY_ONE,
+    ANSWERS_REPLAYED,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.protocol import answers_of
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.records.given import trained_on
+from skfairdp.records.groups import Groups, encode_groups, groups_of_records, groups_of_training
 from skfairdp.records.labels import count_rows, label_column, positions, take_rows
 from skfairdp.records.one_column import columns_of
 from skfairdp.records.persons import encode_persons
@@ -131,6 +136,8 @@ def comparable_groups(
     if settings.private:  # which others occur among these rows is private
         outside = tuple(label for label in fitted or () if label not in groups.labels)
         groups = replace(groups, outside=outside)
+    if not all(isinstance(label, str) and label.isascii() for label in groups.labels):
+        _refuse_unwritable(groups.labels)
     if len(groups.labels) < 2:
         return "Only one group is known: no gap can be claimed."
     if settings.private and settings.public_sizes:
@@ -146,6 +153,22 @@ def comparable_groups(
         if not found.possible:
             return f"No counts were bought, for equal rates would give no useful bound. {found}"
     return groups
+
+
+def _refuse_unwritable(labels: tuple[Hashable, ...]) -> None:
+    """Refuse groups that a certificate cannot hold, before anything is charged."""
+    written = [json_label(label) for label in labels]
+    try:
+        texts = {json.dumps(label, allow_nan=False, ensure_ascii=False) for label in written}
+        "".join(texts).encode()
+    except ValueError:  # of Unicode, too
+        texts = set()
+    if len(texts) < len(labels):
+        raise ValueError(
+            f"The groups {list(labels)!a} cannot be distinguished, or not be written, in a "
+            "certificate: it holds texts in Unicode, finite numbers and booleans, and turns other "
+            "labels, such as dates, into texts. Give each group a text of its own."
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -243,7 +266,8 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
     """Answers, and how they were given: see docs/theory/certificate.md.
 
     Counts are binomial if an answer depends on its row and its own draws alone. A model that
-    answers otherwise in other company and another order is asked for one row at a time.
+    answers otherwise in other company and another order is asked for one row at a time, unless
+    replayed random numbers show that each row has draws of its own.
     """
     X, everybody = given.X, np.arange(len(given))
     # A model that predicts with groups refuses a row without one, which must not end a claim
@@ -272,9 +296,14 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
     elif np.array_equal(found, one_after_another(_CALLS)):
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
+        asking = time.monotonic() - started
         deployed, X = deployed.after_declared_steps(X)
-        _warn_of_waiting(len(rows), time.monotonic() - started)
-        how, found = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
+        replayed = replayed_answers(ask, rows, _CALLS)
+        if replayed is None:
+            _warn_of_waiting(len(rows), asking)
+            how, found = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
+        else:
+            how, found = ANSWERS_REPLAYED.format(single=SINGLE, calls=_CALLS), replayed
     if len(found) != len(rows) or len(rows) == len(everybody):
         return found, how
     answers = np.repeat(found[:1], len(everybody))  # of others any answer: none counts

@@ -13,7 +13,6 @@ from dp_accounting.dp_event import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from sklearn.base import clone
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedGroupKFold, StratifiedKFold
 
-from skfairdp.fairness.groups import Groups
 from skfairdp.foundation.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
 from skfairdp.foundation.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
@@ -25,6 +24,7 @@ from skfairdp.receipts import Receipt, RowFacts
 from skfairdp.receipts.pricing import priced
 from skfairdp.receipts.receipt import receipt_of
 from skfairdp.receipts.unwrap import charges_privacy, unwrap
+from skfairdp.records.groups import Groups
 
 FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
 

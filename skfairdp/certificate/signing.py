@@ -16,7 +16,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,23 +150,28 @@ def load_public_key(path: Path) -> keys.Ed25519PublicKey:
 
 
 def _refuse_small_order(key: keys.Ed25519PublicKey, named: str) -> None:
-    """Refuse a point P with 8 P = 0: it belongs to no private key, and its signatures are constant.
+    if _of_small_order(key.public_bytes_raw()):
+        raise SignatureError(
+            f"{named} is of small order: one constant signature fits every certificate under it, "
+            "so it shows nothing. Get the key from the issuer again."
+        )
+
+
+@lru_cache(maxsize=64)
+def _of_small_order(key: bytes) -> bool:
+    """Whether a point P has 8 P = 0: it belongs to no private key, and its signatures are constant.
 
     The curve is -x^2 + y^2 = 1 + d x^2 y^2 over the integers modulo p. So x^2 follows from y, and
     the y of 2 P from x^2 and y^2; the neutral element has y = 1.
     """
     p = 2**255 - 19
     d = -121665 * pow(121666, -1, p) % p
-    y = int.from_bytes(key.public_bytes_raw(), "little") % 2**255 % p
+    y = int.from_bytes(key, "little") % 2**255 % p
     for _ in range(3):
         yy = y * y % p
         xx = (yy - 1) * pow(d * yy + 1, p - 2, p) % p
         y = (yy + xx) * pow(1 - d * xx * yy, p - 2, p) % p
-    if y == 1:
-        raise SignatureError(
-            f"{named} is of small order: one constant signature fits every certificate under it, "
-            "so it shows nothing. Get the key from the issuer again."
-        )
+    return y == 1
 
 
 def _of_kind(key: Any, kind: type, path: Path) -> Any:

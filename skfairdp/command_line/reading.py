@@ -139,15 +139,21 @@ def _refuse_names_twice(path: Path, names: list[str]) -> None:
 
 def _of_one_type(column: pd.Series) -> pd.Series:
     """Read texts as numbers, or as true and false, where all are; else without blanks around."""
-    texts = column.str.strip()
-    texts = texts.where(texts != "")
-    if texts.isna().all():
-        return texts
-    truths = texts.str.lower()
-    if truths.isin(["true", "false"]).all():
-        return truths == "true"
-    numbers = pd.to_numeric(texts, errors="coerce")
-    return texts if (numbers.isna() & texts.notna()).any() else numbers
+    # Each different text is read once.
+    codes, found = pd.factorize(column)
+    texts = pd.Series(found, dtype=column.dtype)
+    if (codes < 0).any():
+        texts = texts.reindex(range(len(texts) + 1))  # the last is missing, and of code -1
+    texts = texts.str.strip()
+    texts = read = texts.where(texts != "")
+    if texts.notna().any():
+        truths = texts.str.lower()
+        numbers = pd.to_numeric(texts, errors="coerce")
+        if truths.isin(["true", "false"]).all():
+            read = truths == "true"
+        elif not (numbers.isna() & texts.notna()).any():
+            read = numbers
+    return read.take(codes).set_axis(column.index).rename(column.name)
 
 
 def _parquet(path: Path) -> pd.DataFrame:

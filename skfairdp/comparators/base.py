@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from skfairdp.base.expected_checks import expecting
 from skfairdp.comparators.networks import Batch, Losses, Widths
 from skfairdp.engine.training import Progress
-from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.foundation.parameters import (
     BOOLEAN,
     COUNT,
@@ -32,6 +31,7 @@ from skfairdp.foundation.parameters import (
     check_parameters,
 )
 from skfairdp.foundation.scikit_learn import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from skfairdp.records.groups import encode_groups, groups_of_training
 from skfairdp.records.labels import encode_labels
 from skfairdp.records.rows import check_features, check_rows, refuse_other_order
 

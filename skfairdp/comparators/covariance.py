@@ -17,13 +17,13 @@ from sklearn.linear_model import Lasso
 from skfairdp.base import PrivateClassifier
 from skfairdp.base.expected_checks import UNCORRELATED_DECISIONS, expecting
 from skfairdp.exceptions import warn_user
-from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import DERIVED, get_notion
 from skfairdp.foundation.parameters import COUNT, POSITIVE, Choice, Number, check_parameters, fixed
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.groups import groups_of_training
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

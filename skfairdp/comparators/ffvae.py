@@ -15,7 +15,7 @@ from torch.nn import functional
 from skfairdp.comparators.base import AT_LEAST_ZERO
 from skfairdp.comparators.networks import Batch, GaussianEncoder, Losses, negative_log_likelihood
 from skfairdp.comparators.variational import VariationalEncoder
-from skfairdp.fairness.groups import encode_groups, groups_of_training
+from skfairdp.records.groups import encode_groups, groups_of_training
 
 
 def shuffled(z: Tensor, blocks: Sequence[Tensor], generator: torch.Generator) -> Tensor:

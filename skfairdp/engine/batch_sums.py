@@ -42,6 +42,15 @@ class Rows:
         """Number of rows, or of persons."""
         return len(self.codes) if self.persons is None else self.persons.count
 
+    def parts(self) -> Iterator[Tensor]:
+        """Read all features, a part at a time where they are not in memory."""
+        if self.stored is None:
+            yield self.X
+            return
+        dtype = torch.empty(0, dtype=self.X.dtype).numpy().dtype
+        for places in self.stored.places():
+            yield torch.from_numpy(self.stored.take(places, dtype)).to(self.X.device)
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -66,6 +75,7 @@ class BatchSums:
     _clipper: Clipper  # Computes weighted sums of clipped per-record gradients
     _noise: NoiseSource
     processes: Processes = field(default_factory=Processes)  # Those that train one model together
+    own: Sequence[Segment] | None = None  # Those that gradients are released from; None: all
 
     def __post_init__(self, plan: Plan) -> None:
         self.meter = Meter(plan)
@@ -91,6 +101,8 @@ class BatchSums:
         outputs: list[Tensor] | None = None,
     ) -> tuple[Tensor, Batch, tuple[Tensor, ...]]:
         """Release a gradient; also its batch, and the targets of the batch's rows."""
+        if not (self.own is None or segment in self.own):
+            self._refuse_table(segment)
         self.meter.draw(segment)
         block = segment.blocks[0]
         weights, std = block.weights, block.noise_std
@@ -103,6 +115,12 @@ class BatchSums:
         total, mean, targets = self._gradient_sum(segment, batch, weights, public, outputs)
         gradient = self._noisy(total, std)
         return gradient if mean is None else gradient.add_(mean), batch, targets
+
+    def _refuse_table(self, segment: Segment) -> None:
+        raise PlanError(
+            f"No gradient was rehearsed in the blocks of {segment.blocks[0].name!r}, as the class "
+            "has it as a table: let _with_gradients hold every segment with gradients."
+        )
 
     def _refuse_shared_noise(self, block: Block) -> None:
         """Refuse one noise for several cells where a record may go from one to another."""

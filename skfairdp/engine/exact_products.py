@@ -157,6 +157,10 @@ def exactly() -> Iterator[None]:
         yield
 
 
+# A block of code without products of matrices and without draws, in which no mode has to look on.
+elementwise = torch._C._DisableTorchDispatch
+
+
 def is_on(kind: type[DispatchMode]) -> bool:
     """Return whether a mode of some kind is on this thread's stack."""
     return any(isinstance(mode, kind) for mode in _get_current_dispatch_mode_stack())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from functools import partial
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +15,7 @@ from scipy.special import softmax
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from skfairdp.engine.exact_products import exactly
+from skfairdp.engine.exact_products import DispatchMode, exactly, is_on
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import (
     DEFAULT_ROWS,
@@ -22,6 +25,7 @@ from skfairdp.engine.row_blocks import (
     repeated_rows,
     same_bits,
 )
+from skfairdp.protocol import FOUND_OUT
 
 # Numbers that a row is taken to meet: few repeated rows are tried, as predictions come often.
 _WORK = 1 << 13
@@ -31,35 +35,88 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
     """Compute a module's outputs (n, n_outputs) without touching its state, as `in_blocks` does."""
     module.eval()
     with torch.inference_mode():
-        return in_blocks(lambda part: module(part).flatten(1), as_tensor(X, module))
+        rows = as_tensor(X, module)
+        kind = None if FOUND_OUT.get() is None else _kind_of(module)
+        return in_blocks(lambda part: module(part).flatten(1), rows, kind=kind)
 
 
-def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
+def in_blocks(
+    answer: Callable[..., Tensor], *tables: Tensor, kind: Hashable | None = None
+) -> np.ndarray:
     """Ask for rows in blocks of a fixed number, the last one filled up with zeros.
 
     The answer for a row is then the same, to the last bit, whatever the other rows: made-up
     rows are tried first. Where this processor answers them by their place in a block, products
     are exact instead; where it still does, each row is asked by itself.
+
+    `kind`: what decides which functions of torch the answer calls, and with which shapes; None:
+    unknown. Within `asked_many_times`, made-up rows are tried once for each kind.
     """
     n = len(tables[0])
     # Without rows, a block of zeros gives the shape of an answer.
     some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
     filled = [fill(table, DEFAULT_ROWS) for table in some]
     cuts = blocks(len(filled[0]), DEFAULT_ROWS)
-    with _products(answer, filled, DEFAULT_ROWS) as apart:
+    with _products(answer, filled, DEFAULT_ROWS, kind) as apart:
         asked = answer if apart else _in_turn(answer)
         parts = [asked(*(table[part] for table in filled)) for part in cuts]
     return torch.cat(parts)[:n].double().cpu().numpy()
 
 
 @contextmanager
-def _products(answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int) -> Iterator[bool]:
+def _products(
+    answer: Callable[..., Tensor],
+    tables: Sequence[Tensor],
+    rows: int,
+    kind: Hashable | None = None,
+) -> Iterator[bool]:
     """Multiply as torch does, or exactly; the block learns whether the place of a row matters."""
-    if _alike_everywhere(answer, tables, rows):
-        yield True
+    known = None if kind is None else FOUND_OUT.get()
+    key: tuple[Hashable, ...] = (kind, rows)
+    if known is not None:  # with all by which torch chooses functions
+        key += tuple(_described(table[:1]) for table in tables)
+        key += torch.get_num_threads(), is_on(DispatchMode), torch.is_inference_mode_enabled()
+        key += torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
+    if known is None or key not in known:
+        alike = _alike_everywhere(answer, tables, rows)
+        with nullcontext() if alike else exactly():
+            apart = alike or _alike_everywhere(answer, tables, rows)
+            if known is not None:
+                known[key] = alike, apart
+            yield apart
         return
-    with exactly():
-        yield _alike_everywhere(answer, tables, rows)
+    alike, apart = known[key]
+    with nullcontext() if alike else exactly():
+        yield apart
+
+
+def _kind_of(module: nn.Module) -> Hashable | None:
+    """Shapes, layers and their settings; None where code of others is called, whatever it does.
+
+    Of weights the numbers play no part: no function of torch is chosen by them.
+    """
+    parts = list(module.modules())
+    if any(type(part).__module__.partition(".")[0] not in ("torch", "skfairdp") for part in parts):
+        return None
+    try:
+        return tuple((type(part), _described(vars(part))) for part in parts)
+    except TypeError:  # a hook, say, or another function
+        return None
+
+
+def _described(value: Any) -> Hashable:
+    """Describe a setting of a layer, or the form of a tensor; TypeError for anything else."""
+    if isinstance(value, Tensor):
+        return value.shape, value.stride(), value.dtype, value.device, value.requires_grad
+    if isinstance(value, nn.Module):
+        return (type(value),)
+    if isinstance(value, dict):
+        return tuple((_described(name), _described(held)) for name, held in value.items())
+    if isinstance(value, list | tuple | set):
+        return type(value), tuple(map(_described, value))
+    if value is None or isinstance(value, int | float | str | torch.dtype | torch.device):
+        return type(value), value
+    raise TypeError(f"{value!r} is no setting.")
 
 
 def _in_turn(answer: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -98,6 +155,19 @@ def _alike_everywhere(answer: Callable[..., Tensor], tables: Sequence[Tensor], r
     return False
 
 
+def _with_own_state(module: nn.Module) -> nn.Module:
+    """Copy a module, but not its tensors.
+
+    Hooks on it, and tensors that are put in the place of others for a while, are then those of one
+    call: another thread that asks the same model does not meet them.
+    """
+    layers = [*module.modules()]
+    kept = (value for layer in layers for value in vars(layer).values())
+    tensors = chain(module.parameters(), module.buffers(), kept)
+    twin: nn.Module = deepcopy(module, {id(t): t for t in tensors if isinstance(t, Tensor)})
+    return twin
+
+
 def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:
     """Compute outputs as at prediction, each row, of at least one, by itself.
 
@@ -105,28 +175,23 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
     the rows stays on the module: sums over private rows may be formed of it. `rows`: of a block,
     a public number, see :mod:`skfairdp.engine.row_blocks`.
     """
+    module = _with_own_state(module).eval()
     buffers = dict(module.named_buffers())
-    modes = [(part, part.training) for part in module.modules()]
 
     def of_row(row: Tensor) -> Tensor:
         state = {name: buffer.clone() for name, buffer in buffers.items()}
         output: Tensor = functional_call(module, state, (row.unsqueeze(0).clone(),))
         return output if output.dim() == 0 else output.squeeze(0)
 
-    module.eval()
-    try:
-        with torch.no_grad():
-            of_block = vmap(of_row, randomness="different")
-            filled = fill(X, rows)
-            with _products(of_block, [filled], rows) as apart:
-                if apart:
-                    parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
-                else:  # or it cannot be vectorised
-                    parts = [torch.stack([of_row(row.clone()) for row in X])]
-            return torch.cat(parts)[: len(X)]
-    finally:
-        for part, mode in modes:
-            part.training = mode
+    with torch.no_grad():
+        of_block = vmap(of_row, randomness="different")
+        filled = fill(X, rows)
+        with _products(of_block, [filled], rows) as apart:
+            if apart:
+                parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
+            else:  # or it cannot be vectorised
+                parts = [torch.stack([of_row(row.clone()) for row in X])]
+        return torch.cat(parts)[: len(X)]
 
 
 def features_and_output(
@@ -134,18 +199,17 @@ def features_and_output(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute the inputs of a linear head, a layer of the module, and the module's outputs."""
     caught: dict[str, Tensor] = {}
+    place = next(name for name, layer in module.named_modules() if layer is head)
+    module = _with_own_state(module).eval()
 
     def both(part: Tensor) -> Tensor:
         caught["output"] = module(part).flatten(1)
         return torch.cat([caught["output"], caught["input"].reshape(len(part), -1)], dim=1)
 
-    module.eval()
-    handle = head.register_forward_pre_hook(lambda _, inputs: caught.update(input=inputs[0]))
-    try:
-        with torch.inference_mode():
-            found = in_blocks(both, as_tensor(X, module))
-    finally:
-        handle.remove()
+    layer = module.get_submodule(place)
+    layer.register_forward_pre_hook(lambda _, inputs: caught.update(input=inputs[0]))
+    with torch.inference_mode():
+        found = in_blocks(both, as_tensor(X, module))
     n_outputs = caught["output"].shape[1]
     return found[:, n_outputs:], found[:, :n_outputs]
 

@@ -26,7 +26,7 @@ from skfairdp.engine.overlap import hold_copies, sketch
 
 
 class Processes:
-    """Those that fit one model together; this one alone where `together` is false.
+    """Processes that fit one model together; this one alone where `together` is false.
 
     Inside its own block they have their own group, which ends with the block: one that
     fails closes its connections, and the others fail at once instead of waiting for it.
@@ -46,11 +46,12 @@ class Processes:
         return self
 
     def __exit__(self, *reason: Any) -> None:
+        if self._group is None:
+            return
         if reason[0] is None:
             self._meet()
-        if self._group is not None:
-            distributed.destroy_process_group(self._group)
-            self._group = None
+        distributed.destroy_process_group(self._group)
+        self._group = None
 
     @property
     def leads(self) -> bool:
@@ -129,14 +130,13 @@ class Processes:
 
     def _meet(self) -> None:
         """Wait for all processes: the first to leave an exchange must not close it."""
-        if self.size > 1:
-            # No public function hands out the store that the group was made with; the processes of
-            # tests/common/test_process_groups.py and tests/engine/test_processes.py meet here.
-            store = distributed.distributed_c10d._get_default_store()
-            place = f"skfairdp/{self._group.group_name}"  # one meeting for each group
-            if store.add(place, 1) == self.size:
-                store.set(f"{place}/all", "here")
-            store.wait([f"{place}/all"])
+        # No public function hands out the store that the group was made with; the processes of
+        # tests/common/test_process_groups.py and tests/engine/test_processes.py meet here.
+        store = distributed.distributed_c10d._get_default_store()
+        place = f"skfairdp/{self._group.group_name}"  # one meeting for each group
+        if store.add(place, 1) == self.size:
+            store.set(f"{place}/all", "here")
+        store.wait([f"{place}/all"])
 
     def _gathered(self, value: Any) -> list[Any]:
         found = [value] * self.size

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.exact_products import DispatchMode, is_on
 from skfairdp.engine.optimizers import copy_module
+from skfairdp.privacy.noise import NoiseSource
 
 _DRAWS = torch.Tag.nondeterministic_seeded
 _WITH_GENERATOR = {"default": "generator", "low": "low_generator"}
@@ -134,9 +135,9 @@ class SeededDraws(OwnDraws):
 
 
 def own_draws(
-    module: nn.Module, row_shape: tuple[int, ...], generator: np.random.Generator
+    module: nn.Module, row_shape: tuple[int, ...], noise: NoiseSource
 ) -> AbstractContextManager[Any]:
-    """Give a module that draws while it trains its own generator for it.
+    """Give a module that draws while it trains the noise source's generator for masks.
 
     The module is run on rows of zeros first. One that draws nothing is left alone, for
     serving costs time at every operation of torch.
@@ -164,7 +165,7 @@ def own_draws(
             "Python, which any code can seed. Use torch's functions, e.g. torch.rand: they are "
             "served from a secret generator."
         )
-    return OwnDraws(generator) if watch.used else nullcontext()
+    return OwnDraws(noise.masks) if watch.used else nullcontext()
 
 
 def _run_twice(module: nn.Module, rows: Tensor, watch: OwnDraws) -> None:

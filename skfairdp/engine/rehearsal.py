@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from skfairdp.engine.row_blocks import (
 )
 from skfairdp.engine.sum_margins import refuse_unbounded_sums, rows_of
 from skfairdp.foundation.assumptions import EXACTLY
-from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.records.persons import Persons
 
 # Rows whose whole gradients are compared: fewer where they are large.
@@ -41,6 +41,7 @@ def rehearse(
     persons: Persons | None = None,
     n_rows: int | None = None,
     public: int = 0,
+    own: Sequence[Segment] | None = None,
 ) -> str:
     """Try a clipper in the blocks of a plan: each row's gradient must be its own, bit by bit.
 
@@ -54,9 +55,12 @@ def rehearse(
     `module`: what the clipper sums gradients of. `rows`, `targets`: private; their shapes, types
     and number are used, and no entry is read. `persons`: whose rows they are, where a record is a
     person. `n_rows`: how many a sum may be over; None: those that are here. `public`: rows that
-    may join every sum. Result: how the clipper computes from now on, for a certificate.
+    may join every sum. `own`: segments of the plan that gradients are released from, None: all. No
+    clipper sees the blocks of others: `BatchSums` refuses it. Result: how the clipper computes from
+    now on, for a certificate.
     """
-    sizes = {rows_of(s, beside) for s in plan.segments for beside in {0, public}}
+    own = plan.segments if own is None else own
+    sizes = {rows_of(s, beside) for s in own for beside in {0, public}}
     of_steps = {size: {size} for size in sizes or {block_rows(1)}}
     if persons is None:
         refuse_unbounded_sums(plan, len(rows) if n_rows is None else n_rows)
@@ -148,7 +152,7 @@ def _zeros(
 
 
 class _Seen(NamedTuple):
-    """Rows that a module takes, and what comes of them."""
+    """Made-up rows that a module takes, with their gradients, norms and outputs."""
 
     rows: Tensor
     found: list[Tensor]

@@ -152,6 +152,8 @@ class NoisyRelease(BatchSums):
         (p,): in units of the gradients: multiplied by the largest clipping norm again; `norms`
         (n_cells,): the clipping norms.
         """
+        if not (self.own is None or segment in self.own):
+            self._refuse_table(segment)
         self.meter.draw(segment)
         count_block, block = segment.blocks
         if set(count_block.weights) != {1.0} or count_block.max_norm < 1.0:
@@ -198,6 +200,8 @@ class NoisyRelease(BatchSums):
         whole batch, before weighting; a micro-batch gets the n_heads-th part. `head_scale`:
         factor on the weights and on the noise of the micro-batch sums.
         """
+        if not (self.own is None or segment in self.own):
+            self._refuse_table(segment)
         self.meter.draw(segment)
         block = segment.blocks[0]
         self._refuse_shared_noise(block)

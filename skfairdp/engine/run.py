@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.fairness.groups import Groups
 from skfairdp.foundation.assumptions import PROCESSES
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
@@ -18,6 +17,7 @@ from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.receipts import RowFacts
 from skfairdp.receipts.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.receipts.receipt import bind_each
+from skfairdp.records.groups import Groups
 from skfairdp.records.persons import Persons
 from skfairdp.records.stored_rows import StoredRows
 
@@ -183,21 +183,9 @@ def joined(
 
 def watched(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) -> str:
     """Compare weights each epoch, refuse rows held by several processes, and state it."""
-    processes.refuse_copies(lambda: _as_read(rows))
+    processes.refuse_copies(lambda: (part.cpu().numpy() for part in rows.parts()))
     processes.watch(vector, epoch)
     return PROCESSES.format(n=processes.size)
-
-
-def _as_read(rows: Rows) -> Iterator[NDArray[np.floating]]:
-    """Read all rows in the dtype in which the model does."""
-    import torch
-
-    if rows.stored is None:
-        yield rows.X.cpu().numpy()
-        return
-    dtype = torch.empty(0, dtype=rows.X.dtype).numpy().dtype
-    for places in rows.stored.places():
-        yield rows.stored.take(places, dtype)
 
 
 def label_cells(labels: torch.Tensor, groups: np.ndarray | None, classes: Any) -> torch.Tensor:

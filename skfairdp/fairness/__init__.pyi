@@ -5,7 +5,6 @@ from .bounds.head_noise import theorem2_bound
 from .bounds.noisy_counts import NoisyCells, private_gap_upper_bound
 from .bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from .gate import ParityGate
-from .groups import Groups, encode_groups
 from .guarantee import CellCount, FairnessGuarantee
 from .notions import NOTIONS, Notion, get_notion, pairs
 from .smallest_gap import SmallestGap, certifiable
@@ -15,14 +14,12 @@ __all__ = [
     "CellCount",
     "SmallestGap",
     "FairnessGuarantee",
-    "Groups",
     "NoisyCells",
     "Notion",
     "ParityGate",
     "answered_guarantee",
     "certifiable",
     "clopper_pearson",
-    "encode_groups",
     "gap_estimate",
     "gap_upper_bound",
     "get_notion",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, make_dataclass
 from numbers import Integral, Real
@@ -21,6 +21,9 @@ import pandas as pd
 
 from skfairdp.foundation.documentation import complete_docstrings
 from skfairdp.foundation.scikit_learn import BaseEstimator
+
+# Attribute in which estimators of scikit-learn keep callbacks, which see every row of a fit.
+CALLBACKS = "_skl_callbacks"
 
 
 class Check(Protocol):
@@ -129,6 +132,13 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return any(map(is_missing, value))
     return value is None or pd.isna(value) is True
+
+
+def plain_label(label: Hashable) -> Hashable:
+    """Turn numpy scalars, also inside tuples, into Python ones."""
+    if isinstance(label, tuple):
+        return tuple(plain_label(part) for part in label)
+    return label.item() if isinstance(label, np.generic) else label
 
 
 NONE = Choice((None,))
@@ -311,7 +321,17 @@ def _inherited_checks(cls: Any) -> dict[str, Iterable[Check]]:
 
 
 def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> None:
-    """Check the parameters of an estimator: each is right if any of its checks accepts it."""
+    """Check the parameters of an estimator: each is right if any of its checks accepts it.
+
+    Estimators among them, at any depth, must have no callbacks.
+    """
+    for name, value in estimator.get_params(deep=True).items():
+        if getattr(value, CALLBACKS, None):
+            raise ValueError(
+                f"The {name!r} parameter of {type(estimator).__name__} holds an estimator with "
+                "callbacks of scikit-learn, which see every row of a fit, and keep rows or exact "
+                "scores of them. Call set_callbacks() without arguments to remove them."
+            )
     for name, checks in table.items():
         value = getattr(estimator, name)
         allowed = _unmet(value, checks)

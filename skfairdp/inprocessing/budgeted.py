@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from skfairdp.base import Planned, PrivateClassifier, PrivatePredictor
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.fairness.groups import Groups
 from skfairdp.foundation.assumptions import of_attribute, of_training, seed_known
 from skfairdp.foundation.parameters import NOISE_MULTIPLIER, NONE
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
@@ -22,8 +21,17 @@ from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.records.groups import Groups
 
 ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public
+
+
+def refuse_price(
+    epsilon: float | None, price: float, said: str, cure: str = "set it lower"
+) -> None:
+    """Refuse a price that uses up the budget."""
+    if epsilon is not None and price >= epsilon:
+        raise ValueError(f"{said} uses up 'epsilon' = {epsilon:g} before training; {cure}.")
 
 
 class BudgetedPredictor(Planned, PrivatePredictor):
@@ -73,11 +81,6 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         """Last assumptions, also stated for a void guarantee."""
         return ()
 
-    @property
-    def _free(self) -> bool:
-        """Whether this is a run without noise, for comparison."""
-        return self.epsilon is not None and math.isinf(self.epsilon)
-
     def _check_settings(self) -> None:
         """Check parameters that depend on each other, beyond the parameter table."""
         if (self.epsilon is None) == (self.noise_multiplier is None):
@@ -85,13 +88,6 @@ class BudgetedPredictor(Planned, PrivatePredictor):
                 "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "
                 f"epsilon=None; got epsilon={self.epsilon!r} and "
                 f"noise_multiplier={self.noise_multiplier!r}."
-            )
-
-    def _refuse_price(self, price: float, said: str, cure: str = "set it lower") -> None:
-        """Refuse a price that uses up the budget."""
-        if self.epsilon is not None and price >= self.epsilon:
-            raise ValueError(
-                f"{said} uses up 'epsilon' = {self.epsilon:g} before training; {cure}."
             )
 
     def _buys(self, groups: Groups | None) -> bool:
@@ -116,7 +112,8 @@ class BudgetedPredictor(Planned, PrivatePredictor):
 
     def _priced_for(self, facts: RowFacts, sizes: Sizes, noise: NoiseSource) -> Quote:
         """Price a fit for sizes that are known."""
-        sizes = facts.numbering(sizes)
+        n_groups = None if facts.groups is None else len(facts.groups.labels)
+        sizes = replace(sizes, n_groups=n_groups, n_classes=facts.n_classes)
         multiplier, plan = self._planned(sizes)
         stated = self._guarantee(plan, noise, facts)
         return Quote(
@@ -150,7 +147,8 @@ class BudgetedPredictor(Planned, PrivatePredictor):
 
     def _planned(self, sizes: Sizes) -> tuple[float, Plan]:
         """Noise multiplier and plan of a fit, for sizes that it can protect."""
-        given, free, price = self.noise_multiplier, self._free, sizes.prior_epsilon
+        given, price = self.noise_multiplier, sizes.prior_epsilon
+        free = self.epsilon == math.inf  # a run without noise, for comparison
         check_delta(self.delta, sizes.total)
         if isinstance(given, Mapping):
             # Stated in `noise_multiplier_` alone; the plan takes, and checks, each group's own.
@@ -164,7 +162,7 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         else:
             assert self.epsilon is not None  # checked with the settings
             if price:
-                self._refuse_price(price, f"'group_sizes_epsilon' = {price:g}")
+                refuse_price(self.epsilon, price, f"'group_sizes_epsilon' = {price:g}")
             multiplier = noise_multiplier_for(
                 self.epsilon - price, self.delta, lambda sigma: self._plan(sizes, sigma)
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.fairness.groups import Groups
 from skfairdp.foundation.parameters import MAPPING, POSITIVE, Choice
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier
+from skfairdp.records.groups import Groups
 
 if TYPE_CHECKING:
     from skfairdp.engine.objectives import Objective

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.exceptions import FairnessWarning
-from skfairdp.fairness.groups import Groups
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.foundation.parameters import Number
 from skfairdp.inprocessing.gradient import GradientPredictor, Run
@@ -25,6 +24,7 @@ from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan, Segment
 from skfairdp.privacy.sizes import steps_for
 from skfairdp.protocol import CERTIFY
 from skfairdp.records.given import remember_those_of
+from skfairdp.records.groups import Groups
 
 if TYPE_CHECKING:
     from skfairdp.certificate import Certificate
@@ -49,6 +49,7 @@ class EveryTolerance(GradientPredictor):
     groups: Sequence[Any] | None
 
     _auto_batch: ClassVar[tuple[int, int]] = (2048, 8)
+    _with_gradients: ClassVar[slice] = slice(1)  # after training there are tables alone
 
     def _path_of(self, plan: Plan) -> Any:
         """Put released tables and the noise that their plan says together."""

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skfairdp.engine.run import label_cells
-from skfairdp.fairness.groups import Groups
 from skfairdp.foundation.parameters import NORM, POSITIVE, Choice, Number
+from skfairdp.inprocessing.budgeted import refuse_price
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.privacy.plan import CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.records.groups import Groups
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -120,7 +121,7 @@ class DPFermiClassifier(GroupedClassifier):
         super()._check_settings()
         if self._by_label:
             price = self.label_counts_epsilon
-            self._refuse_price(price, f"'label_counts_epsilon' = {price:g}")
+            refuse_price(self.epsilon, price, f"'label_counts_epsilon' = {price:g}")
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         groups = super()._encode_groups(sensitive_features, n)

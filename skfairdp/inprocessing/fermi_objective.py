@@ -76,7 +76,7 @@ class ErmiObjective(SoftCosts):
         self.statistic = Statistic(size, self._dual_gradients)
 
     def follow(self, dual: DualMatrix, like: Tensor) -> None:
-        """Take over the present W, in dtype and on the device of `like`."""
+        """Take over the present W, in the dtype of `like`."""
         self.set_coefficients(self._weight * dual.coefficients(), like)
         n_groups, n_strata, n_classes = self.shape
         slopes = dual.slopes().reshape(n_groups * n_strata, -1, n_classes)
@@ -85,5 +85,5 @@ class ErmiObjective(SoftCosts):
     def _dual_gradients(self, output: Tensor, *targets: Tensor) -> Tensor:
         """Derivative of every record's psi by W, shape (B, m)."""
         soft = self._kind.scores(output)
-        slopes = self._slopes.index_select(0, targets[1])
+        slopes = self._slopes.to(output.device).index_select(0, targets[1])
         return (slopes * soft.unsqueeze(1)).flatten(1)

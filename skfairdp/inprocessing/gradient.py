@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,7 +20,6 @@ from skfairdp.engine.run import (
     rows_of,
     watched,
 )
-from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.foundation.parameters import (
     COUNT,
     NONE,
@@ -38,6 +36,7 @@ from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.receipt import bind_each
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, groups_of_training
 from skfairdp.records.stored_rows import in_chunks
 
 if TYPE_CHECKING:
@@ -101,6 +100,7 @@ class GradientPredictor(BudgetedPredictor):
 
     _takes_persons = True
     _auto_batch: ClassVar[tuple[int, int]] = (256, 10)  # min(256, ceil(n / 10))
+    _with_gradients: ClassVar[slice] = slice(None)  # Segments that gradients are released from
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
@@ -157,6 +157,7 @@ class GradientPredictor(BudgetedPredictor):
     def _objective(self, base: Objective, groups: Groups | None, classes: Any) -> Objective:
         """Loss of each record, from the output and what `_targets` gives.
 
+        Of `groups` the labels are known here, and no code of a row.
         What a mechanism changes about it while it trains follows from released values.
         """
         return base
@@ -213,12 +214,11 @@ class GradientPredictor(BudgetedPredictor):
         """Check and encode rows, labels, groups and persons; agree on them with other processes."""
         X, classes, labels = self._encoded(given.X, given.y)
         groups = self._encode_groups(given.sensitive_features, len(X))
-        persons = given.persons(len(X), int(self.max_rows_per_person))
-        unit = given.unit
+        persons, unit = given.persons(len(X), int(self.max_rows_per_person)), given.unit
         X, labels, groups = self._used(X, labels, groups)
         unit = self._protected(unit)
         seed, noise = self._randomness()
-        n = len(X) if persons is None else persons.count
+        n = len(X)
         if processes.size > 1:
             refuse_persons(persons)
             if not processes.leads:
@@ -228,8 +228,7 @@ class GradientPredictor(BudgetedPredictor):
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
         n_classes = 2 if classes is None else len(classes)
-        counted = groups if persons is None else groups_of_records(groups, persons)
-        facts = RowFacts(n, counted, unit=unit, n_classes=n_classes)
+        facts = RowFacts.of(n, groups, persons, unit=unit, n_classes=n_classes)
         shape = tuple(X.shape[1:])
         return ReadRows(X, shape, labels, groups, persons, classes, facts, seed, noise)
 
@@ -277,7 +276,6 @@ class GradientPredictor(BudgetedPredictor):
         """Bring net and rows together, and rehearse on made-up rows; no entry of a row is used."""
         from skfairdp.engine.clipping.clippers import make_clipper
         from skfairdp.engine.inspection import refuse_rows_it_cannot_take
-        from skfairdp.engine.nets import as_tensor
         from skfairdp.engine.objectives import objective_for
         from skfairdp.engine.randomness import own_draws
         from skfairdp.engine.rehearsal import rehearse
@@ -287,20 +285,18 @@ class GradientPredictor(BudgetedPredictor):
         assert plan is not None
         module, n = prepared.module, read.facts.n
         cells, beside = self._cells(plan, groups), self._rows_beside(n)
-        masks = read.noise.masks
         rows = rows_of(read.X, read.labels, cells, module, ready.link, read.persons)
-        stored = rows.stored
-        parts = (as_tensor(part, module) for part in (() if stored is None else stored.chunks()))
-        refuse_rows_it_cannot_take(module, chain((rows.X,), parts))
-        draws = own_draws(module, read.row_shape, masks)
+        refuse_rows_it_cannot_take(module, rows.parts())
+        draws = own_draws(module, read.row_shape, read.noise)
         objective = objective_for(prepared.criterion)
         of_groups = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], of_groups))
-        if stored is not None and groups is not None:  # which are in the targets, or the cells
+        if groups is not None:  # codes are in the targets, or the cells
             groups = replace(groups, codes=groups.codes[:0].copy())
         objective = self._objective(objective, groups, read.classes)
         clipper = make_clipper(module, prepared.flat, objective)
-        seen = rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside)
+        own = plan.segments[self._with_gradients]
+        seen = rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside, own)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
@@ -337,7 +333,9 @@ class GradientPredictor(BudgetedPredictor):
         from skfairdp.engine.training import Progress
 
         plan, ready, processes = training.plan, training.ready, training.processes
-        release = NoisyRelease(training.rows, plan, training.clipper, training.noise, processes)
+        own = plan.segments[self._with_gradients]
+        given = training.rows, plan, training.clipper, training.noise, processes
+        release = NoisyRelease(*given, own)
         shown = self.progress if processes.leads else False
         progress = Progress(plan.steps, shown, type(self).__name__)
         run = Run(

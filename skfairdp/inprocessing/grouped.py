@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from skfairdp.exceptions import PlanError
-from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.foundation.parameters import MAPPING, NONE, POSITIVE
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
 from skfairdp.inprocessing.gradient import GradientClassifier
@@ -16,6 +15,7 @@ from skfairdp.privacy.noise import NoiseSource, noise_floor
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_group_sizes, noisy_sizes
 from skfairdp.receipts import RowFacts
+from skfairdp.records.groups import Groups, groups_of_training
 
 
 class SizedByGroup(BudgetedClassifier):
@@ -88,7 +88,9 @@ class SizedByGroup(BudgetedClassifier):
 
     def _buys(self, groups: Groups | None) -> bool:
         # Without protection sizes are exact.
-        return groups is not None and self.group_sizes_epsilon is not None and not self._free
+        return (
+            groups is not None and self.group_sizes_epsilon is not None and self.epsilon != np.inf
+        )
 
     def _bought_sizes(self, groups: Groups | None, noise: NoiseSource) -> Sizes:
         assert groups is not None

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.foundation.parameters import POSITIVE, Number, WithParameters, check_parameters
+from skfairdp.records.groups import encode_groups
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from skfairdp.base import PrivateRegressor
 from skfairdp.exceptions import PlanError
-from skfairdp.fairness.groups import Groups
 from skfairdp.foundation.assumptions import TARGET_BOUNDS_DECLARED
 from skfairdp.foundation.parameters import PRICE
+from skfairdp.inprocessing.budgeted import refuse_price
 from skfairdp.inprocessing.gradient import NONE, GradientPredictor, Run
 from skfairdp.inprocessing.target_bounds import (
     ONE_COUNT,
@@ -23,6 +23,7 @@ from skfairdp.inprocessing.target_bounds import (
 )
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.records.groups import Groups
 from skfairdp.records.numbers import INTERVAL, TargetBounds
 from skfairdp.records.stored_rows import in_chunks
 
@@ -81,7 +82,8 @@ class GradientRegressor(GradientPredictor, PrivateRegressor):
                 "say what bounds may cost, such as target_bounds_epsilon=0.1."
             )
         spent = sum(table.epsilon * table.releases for table in self._bought())
-        self._refuse_price(
+        refuse_price(
+            self.epsilon,
             spent,
             f"'target_bounds_epsilon' and 'outside_epsilon', together {spent:g},",
             "set them lower, or declare target_bounds=(low, high)",

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion, Stratum, get_notion
+from skfairdp.records.groups import Groups, encode_groups
 from skfairdp.records.labels import count_rows, label_column, positions, take_rows
 
 

@@ -15,8 +15,8 @@ from fairlearn.metrics import MetricFrame, count, selection_rate
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import recall_score, roc_auc_score
 
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.metrics.gaps import check_abstention, check_positive, known_classes, label_arrays
+from skfairdp.records.groups import encode_groups
 
 AMONG_ALL = "_among_all"
 

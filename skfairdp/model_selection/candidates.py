@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,9 @@ def planner_for(estimator: Any, delta: float, facts: RowFacts) -> Callable[[floa
 
 def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
-    sizes = facts.numbering(final._sizes(facts.groups, facts.n, NoiseSource()))
+    n_groups = None if facts.groups is None else len(facts.groups.labels)
+    sizes = final._sizes(facts.groups, facts.n, NoiseSource())
+    sizes = replace(sizes, n_groups=n_groups, n_classes=facts.n_classes)
     if sizes.adjacency not in ("add-remove", "zero-out"):
         raise ValueError(
             f"'estimator' ({type(final).__name__}) makes a promise under {sizes.adjacency!r}; "

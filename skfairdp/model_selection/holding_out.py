@@ -14,10 +14,10 @@ from sklearn.metrics import roc_auc_score
 from skfairdp.certificate.counted_claims import noisy_cells
 from skfairdp.certificate.holdout import GroupedRows, ask_holdout
 from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
-from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.unwrap import unwrap
+from skfairdp.records.groups import Groups, encode_groups
 from skfairdp.records.labels import count_rows, label_column
 from skfairdp.records.rows import refuse_other_order
 from skfairdp.records.stored_rows import refuse_malformed

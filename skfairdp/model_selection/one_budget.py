@@ -16,7 +16,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from skfairdp.base import PrivateEstimator, PrivatePredictor
-from skfairdp.fairness.groups import groups_of_records
 from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.foundation.parameters import PROBABILITY, Number, check_parameters, check_values
 from skfairdp.preprocessing import PrivateTableEncoder
@@ -239,19 +238,12 @@ def _facts_of(model: Any, given: Given) -> tuple[RowFacts, np.ndarray | None]:
         seen._numbers_of_fit(blank, given.y)
     else:
         _, classes, _ = seen._rows_of_fit(blank, given.y, seen.classes)
-    seen._check_has_groups(given.sensitive_features)
-    if given.person_ids is not None:
-        seen._check_takes_persons()
+    seen._check_takes(given.sensitive_features, persons=given.person_ids is not None)
     groups = seen._encode_groups(given.sensitive_features, n)
     persons = given.persons(n, int(getattr(seen, "max_rows_per_person", 1)))
     n_classes = 2 if classes is None else len(classes)
-    facts = RowFacts(
-        n if persons is None else persons.count,
-        groups_of_records(groups, persons),
-        n_columns,
-        given.unit,
-        n_classes=n_classes,
-    )
+    known = {"n_features": n_columns, "unit": given.unit, "n_classes": n_classes}
+    facts = RowFacts.of(n, groups, persons, **known)
     return facts, classes
 
 

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.exceptions import MonitorError
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import json_label
 from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
 from skfairdp.fairness.number_notions import (
@@ -31,6 +30,7 @@ from skfairdp.monitoring.store import Document, FileStore, MemoryStore
 from skfairdp.monitoring.waiting import Rows, binary, settled, take_labels, wait
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.records.groups import encode_groups
 from skfairdp.records.labels import count_rows
 from skfairdp.records.numbers import INTERVAL, number_column
 from skfairdp.records.rows import refuse_other_order

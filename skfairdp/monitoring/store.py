@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,21 +20,27 @@ PATIENCE = 600.0  # seconds that a worker waits for the others
 
 
 class MemoryStore:
-    """A document and its history, in memory."""
+    """A document and its history, in memory; threads change it in turn."""
 
     def __init__(self, document: Document, history: list[Document]) -> None:
         self._text, self._history = json.dumps(document), history
+        self._turn = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy the content: a copy has a lock of its own."""
+        return MemoryStore, (self.read(), self.history())
 
     def read(self) -> Document:
         return json.loads(self._text)
 
     def change(self, change: Change) -> Document:
         """Apply a change, which returns a line of history, to the document; none if it raises."""
-        document = self.read()
-        line = change(document)
-        self._text = json.dumps(document, allow_nan=False)
-        if line is not None:
-            self._history.append(line)
+        with self._turn:
+            document = self.read()
+            line = change(document)
+            self._text = json.dumps(document, allow_nan=False)
+            if line is not None:
+                self._history.append(line)
         return document
 
     def history(self) -> list[Document]:

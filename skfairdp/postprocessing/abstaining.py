@@ -21,7 +21,6 @@ from skfairdp.base.expected_checks import FRESH_FITS, expecting
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate, smallest_cold_start
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.foundation.assumptions import QUERIERS
 from skfairdp.foundation.parameters import NONE, Choice, Kind, Number, check_parameters, fixed
@@ -31,6 +30,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.pricing import inner_quote
 from skfairdp.records import Given
+from skfairdp.records.groups import encode_groups
 from skfairdp.records.labels import count_rows
 from skfairdp.records.rows import refuse_other_order
 

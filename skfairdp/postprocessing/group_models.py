@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import clone
 
 from skfairdp.base import PrivateEstimator
-from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.foundation.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -21,6 +20,7 @@ from skfairdp.receipts.pricing import priced
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.receipts.unwrap import charges_privacy
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, groups_of_training
 
 # An estimator of one group, and the rows and labels that it will be fitted on.
 GroupPart = tuple[Any, np.ndarray, np.ndarray]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.receipts.unwrap import unwrap
+from skfairdp.records.groups import encode_groups, groups_of_training
 
 
 def accepts_groups(estimator: Any, method: str) -> bool:

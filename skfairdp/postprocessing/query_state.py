@@ -19,7 +19,7 @@ from skfairdp.postprocessing.shared_table import SharedTable
 
 @dataclass
 class _Table:
-    """A gate, and how many have asked."""
+    """A parity gate, and the number of its queries."""
 
     gate: ParityGate
     asked: NDArray[np.int64]

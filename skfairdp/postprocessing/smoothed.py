@@ -18,7 +18,6 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.base.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
 from skfairdp.fairness.bounds.rate_gaps import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import Derivation
-from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.kinds import KINDS, WEIGHT_LENGTH
 from skfairdp.fairness.scopes import ANY_POPULATION
@@ -46,6 +45,7 @@ from skfairdp.privacy.streams import row_uniforms
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.pricing import inner_quote
 from skfairdp.records import Given
+from skfairdp.records.groups import encode_groups, groups_of_training
 
 if TYPE_CHECKING:
     from skfairdp.postprocessing.smooth_models import SmoothModel

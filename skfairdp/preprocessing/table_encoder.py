@@ -185,13 +185,13 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
                 refuse_dtype(column(X, place), names[place])
         kept = [place for place, kind in enumerate(kinds) if kind not in ("drop", _PUBLIC)]
         persons, noise = given.persons(len(X)), self._randomness()[1]
-        n = len(X) if persons is None else persons.count
         if len(X) > MOST_ROWS:
             raise ValueError(
                 "X has more rows than exact noise is proved for, about 8 million; fit on a part "
                 "that was drawn without looking at the rows."
             )
-        quote = self._priced(RowFacts(n, unit=given.unit, columns=tuple(names)), noise)
+        facts = RowFacts.of(len(X), None, persons, unit=given.unit, columns=tuple(names))
+        quote = self._priced(facts, noise)
         plan = quote.plan
         assert plan is not None
         charge(quote.charge)  # before a cell reaches the engine

@@ -17,7 +17,6 @@ from sklearn.utils.metaestimators import available_if
 from skfairdp.base import Planned, PrivateClassifier
 from skfairdp.base.expected_checks import FRESH_FITS, expecting
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.figures import significant_up
@@ -33,6 +32,7 @@ from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.pricing import priced
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.records.labels import encode_labels
 from skfairdp.records.rows import check_rows
 

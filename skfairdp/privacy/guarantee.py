@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_accounting import dp_event as events
 
-from skfairdp.foundation.parameters import CHANCE, NOT_NEGATIVE, check_values
+from skfairdp.foundation.parameters import CHANCE, NOT_NEGATIVE, check_values, plain_label
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.serialization import (
     event_from_dict,
@@ -19,7 +19,6 @@ from skfairdp.privacy.accounting.serialization import (
     label_to_json,
     number_from_json,
     number_to_json,
-    plain_label,
 )
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
 

@@ -165,7 +165,7 @@ IMPLIED: dict[tuple[tuple[str, str], tuple[str, str]], str] = {
 
 
 class _Words(Mapping[str, str]):
-    """The words of all records, by their names."""
+    """Descriptions of relations or of protected parts, by name."""
 
     def __init__(self, records: Mapping[str, Neighbours | Protected]) -> None:
         self._records = records

@@ -10,8 +10,7 @@ import numpy as np
 
 from skfairdp.exceptions import PlanError, PrivacyWarning, warn_user
 from skfairdp.foundation.figures import as_given, significant_down
-from skfairdp.foundation.parameters import GROUP_SIZE, is_missing
-from skfairdp.privacy.accounting.serialization import plain_label
+from skfairdp.foundation.parameters import GROUP_SIZE, is_missing, plain_label
 from skfairdp.privacy.noise import NoiseSource, noise_floor
 from skfairdp.privacy.plan import Block, CountRelease, LaplaceSum, Plan, Segment
 

@@ -1,7 +1,8 @@
 """Quotes before fits, charges during fits, and receipts of the fitted state."""
 
+from skfairdp.records.facts import RowFacts
+
 from .charge import Charge
-from .facts import RowFacts
 from .quoted import PlannedRelease, Quote
 from .quoting import quote
 from .receipt import Receipt

@@ -8,8 +8,8 @@ from typing import Any
 from skfairdp.foundation.parameters import check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.receipts.facts import RowFacts
 from skfairdp.receipts.quoted import Quote
+from skfairdp.records.facts import RowFacts
 
 
 def has_price(model: Any) -> bool:
@@ -28,9 +28,7 @@ def priced(model: Any, facts: RowFacts) -> Quote:
     model = type(model)(**model.get_params(deep=False))
     check_parameters(model, model._parameters)
     model._check_settings()
-    model._check_has_groups(facts.groups)
-    if facts.unit == "person":
-        model._check_takes_persons()
+    model._check_takes(facts.groups, persons=facts.unit == "person")
     noise = NoiseSource(0 if model.reproducible_noise else None)
     facts = model._facts_of_fit(facts)
     found: Quote = model._priced(facts, noise)

@@ -12,10 +12,10 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS
 from skfairdp.privacy.sizes import Sizes
-from skfairdp.receipts.facts import RowFacts
 from skfairdp.receipts.rendering import html_page, text_table
 from skfairdp.receipts.room import LedgerRoom, room_after
 from skfairdp.receipts.verdict import Verdict, verdict_on
+from skfairdp.records.facts import RowFacts
 
 # What a ledger is charged for a fit that protects nothing.
 NOISELESS = PrivacyGuarantee.void("a fit without noise (epsilon=inf)")

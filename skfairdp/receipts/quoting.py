@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from skfairdp.receipts.facts import checked_facts
 from skfairdp.receipts.pricing import has_price, priced_alone
 from skfairdp.receipts.quoted import Quote
+from skfairdp.records.facts import checked_facts
 
 
 def quote(

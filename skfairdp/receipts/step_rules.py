@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from skfairdp.foundation.parameters import CALLBACKS
 from skfairdp.receipts.digests.code import replaced_methods
 from skfairdp.receipts.harmless_steps import (
     COLUMNS,
@@ -20,6 +21,8 @@ from skfairdp.receipts.harmless_steps import (
 )
 from skfairdp.receipts.receipt import bind_each, changes
 
+WATCHED = "callbacks of scikit-learn see every row of a fit"
+
 
 def reason_to_learn(step: Any) -> str | None:
     """Say which part of a step may hold something of the rows; None where no part does.
@@ -29,7 +32,8 @@ def reason_to_learn(step: Any) -> str | None:
     record = HARMLESS.get(type(step))
     if record is None:
         return "its class is not among those known to learn nothing"
-    reason = next(_outside(step, record.parameters), None)
+    watched = WATCHED if getattr(step, CALLBACKS, None) else None
+    reason = watched or next(_outside(step, record.parameters), None)
     if reason is None and replaced_methods(type(step)):
         reason = "methods of its class were replaced"
     return reason or _left_by_fit(step, record)
@@ -37,6 +41,8 @@ def reason_to_learn(step: Any) -> str | None:
 
 def reasons_of_container(container: Any) -> Iterator[tuple[str, str]]:
     """Name parameters of a container that may hold rows, each with the reason."""
+    if getattr(container, CALLBACKS, None):
+        yield "callbacks", WATCHED
     rules = CONTAINERS[type(container)]
     steps = STEPS_OF[type(container)]
     own = {n: v for n, v in container.get_params(deep=False).items() if n not in steps}

@@ -21,12 +21,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.exceptions import IncomparableModelError, UnboundModelError
+from skfairdp.foundation.parameters import CALLBACKS
 from skfairdp.protocol import answers_of
 from skfairdp.receipts.digests.code import library_name, replaced_methods
 from skfairdp.receipts.digests.digest import Bound, bind
 from skfairdp.receipts.digests.state import shadows
 from skfairdp.receipts.harmless_steps import CONTAINERS, HARMLESS
 from skfairdp.receipts.step_rules import (
+    WATCHED,
     changed_parameters,
     is_fixed,
     reason_to_learn,
@@ -219,6 +221,10 @@ class Deployed:
             (parameter, ContainerChoice(f"Pipeline: {reason}"))
             for pipeline in self.pipelines
             for parameter, reason in reasons_of_container(pipeline)
+        ) + tuple(
+            ("callbacks", ContainerChoice(f"{type(search).__name__}: {WATCHED}"))
+            for search in self.searches
+            if getattr(search, CALLBACKS, None)
         )
         inner = (leaf for name, stage in self.stages for leaf in leaves_of(name, stage))
         return (*choices, *inner)

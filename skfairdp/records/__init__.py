@@ -1,5 +1,6 @@
-"""Training rows: checked, encoded, in memory or on disk."""
+"""Training rows: checked, encoded, sorted into groups, in memory or on disk."""
 
 from .given import Given
+from .groups import Groups, encode_groups
 
-__all__ = ["Given"]
+__all__ = ["Given", "Groups", "encode_groups"]

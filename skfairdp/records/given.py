@@ -82,7 +82,9 @@ _PLACES = 16
 # at least this share of the others differ: other people with equal rows are too few then.
 _AMONG = _PLACES // 2
 _DISTINCT = 0.99
-Known = tuple[int, bytes, NDArray[np.uint64]]
+# Number of rows; keys of the rows from these places where all their cells are numbers, else a
+# digest of their texts.
+Known = tuple[int, NDArray[np.uint64], bytes]
 _known: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
 
 
@@ -100,9 +102,15 @@ class SeenRows:
         """Digest a few rows; nothing where there are none, which the checks of a fit refuse."""
         if isinstance(X, StoredRows):  # which are read in passes alone
             return cls(None)
-        n_rows = count_rows(X) if _has_rows(X) else 0
-        some = _some(X, n_rows) if n_rows else None
-        return cls((n_rows, _digest(some), _row_keys(some)) if n_rows else None)
+        try:
+            n_rows = count_rows(X)
+        except ValueError:
+            n_rows = 0
+        if not n_rows:
+            return cls(None)
+        some = _some(X, n_rows)
+        keys = _row_keys(some)
+        return cls((n_rows, keys, b"" if len(keys) else _digest(some)))
 
     def remember_for(self, model: Any) -> None:
         """Keep the digest for as long as the model lives."""
@@ -123,10 +131,12 @@ def trained_on(model: Any, X: Any, transform: Callable[[Any], Any] | None) -> bo
     """
     if model not in _known:
         return False
-    n_rows, digest, keys = _known[model]
+    n_rows, keys, digest = _known[model]
     rows = X if transform is None else transform(X)
-    if n_rows == count_rows(X) and digest == _digest(_some(rows, n_rows)):
-        return True
+    if n_rows == count_rows(X):
+        some = _some(rows, n_rows)
+        if np.array_equal(keys, _row_keys(some)) if len(keys) else digest == _digest(some):
+            return True
     if len(np.unique(keys)) < _PLACES or count_rows(X) < _AMONG:
         return False
     given = _row_keys(rows)
@@ -134,24 +144,16 @@ def trained_on(model: Any, X: Any, transform: Callable[[Any], Any] | None) -> bo
     return among and len(np.unique(given)) >= _DISTINCT * len(given)
 
 
-def _has_rows(X: Any) -> bool:
-    try:
-        count_rows(X)
-    except ValueError:
-        return False
-    return True
-
-
 def _some(X: Any, n_rows: int) -> Any:
     places = np.unique(np.linspace(0, n_rows - 1, _PLACES).astype(np.int64))
-    return take_rows(X, places)
+    some = take_rows(X, places)
+    return some.toarray() if hasattr(some, "toarray") else some
 
 
 def _digest(rows: Any) -> bytes:
     # polars and Arrow have columns that numpy cannot take as a whole.
     rows = rows if (read := table_of(rows)) is None else read
-    table = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows, dtype=object)
-    cells = [[_text(cell) for cell in np.ravel(row)] for row in table]
+    cells = [[_text(cell) for cell in np.ravel(row)] for row in np.asarray(rows, dtype=object)]
     return hashlib.blake2b(repr(cells).encode("utf-8", "surrogatepass"), key=_KEY).digest()
 
 
@@ -170,7 +172,9 @@ def _row_keys(rows: Any) -> NDArray[np.uint64]:
     bits = hashlib.shake_128(_KEY).digest(8 * len(columns))
     found = np.zeros(len(numbers), dtype=np.uint64)
     for column, factor in zip(columns, np.frombuffer(bits, np.uint64) | np.uint64(1), strict=True):
-        mixed = (column + 0.0).view(np.uint64) ^ found  # 0.0 and -0.0 are one number
+        # 0.0 and -0.0 are one number, as are all forms of NaN.
+        alike = np.where(np.isnan(column), np.nan, column + 0.0)
+        mixed = alike.view(np.uint64) ^ found
         mixed ^= mixed >> np.uint64(32)
         mixed *= factor
         found = mixed ^ (mixed >> np.uint64(29))

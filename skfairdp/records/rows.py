@@ -84,7 +84,7 @@ def check_features(
         refuse_values(stored)
         return cast(Any, stored)
     checked = validated(estimator, X, ensure_min_samples=2 if reset else 1, **options)
-    if checked.size and float(np.abs(checked).max()) > LARGEST:
+    if checked.size and max(-float(checked.min()), float(checked.max())) > LARGEST:
         raise ValueError(
             f"'X' holds values above {LARGEST:g} in size, too large for float32 arithmetic; "
             "scale the features with declared bounds, e.g. skfairdp.preprocessing.PublicScaler."

@@ -21,7 +21,7 @@ LARGEST = 1e18
 
 
 class StoredRows(ABC):
-    """Rows of features that are read by their places.
+    """Rows that are read from a file or a sparse matrix by their positions.
 
     `shape`: number of rows, then the shape of one. `dtype`: of the features. `cache_bytes`: memory
     for the rows of several batches, which are read at once, in the order of the file. `target`,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sklearn.utils import Tags
 
 from skfairdp.base.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
-from skfairdp.fairness.groups import groups_of_training
 from skfairdp.fairness.notions import DERIVED
 from skfairdp.foundation.figures import significant_up
 from skfairdp.foundation.parameters import (
@@ -30,6 +29,7 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.groups import groups_of_training
 from skfairdp.records.rows import check_rows
 from skfairdp.representation.forward import ReleasesThroughNetworks, without_ids
 from skfairdp.representation.planning import RAW, codes_quote, fitting_quote, randomizer_of

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.receipts.digests.digest import state_digest
+from skfairdp.records.groups import encode_groups
 from skfairdp.records.rows import check_features
 from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation

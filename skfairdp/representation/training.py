@@ -22,12 +22,12 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
-from skfairdp.fairness.groups import Groups, groups_of_records
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, groups_of_records
 from skfairdp.records.labels import encode_labels
 from skfairdp.representation.networks import RepresentationModule, representation_net
 from skfairdp.representation.objective import (
@@ -198,14 +198,13 @@ def fit_networks(
     n_groups = 0 if groups is None else len(groups.labels)
     task = Task(encoder, randomizer, types, X.shape[1], len(classes), n_groups)
     seed, noise = encoder._randomness()
-    n = len(X) if persons is None else persons.count
-    quote = fitting_quote(encoder, RowFacts(n, groups, unit=given.unit), noise)
+    quote = fitting_quote(encoder, RowFacts.of(len(X), groups, persons, unit=given.unit), noise)
     plan = quote.plan
     prepared = task.prepare(seed)
     loss: Any = prepared.module
     rows = task.rows(X, None if groups is None else groups.codes, labels)
     loss.channel.eval()  # has its own draws
-    draws = own_draws(loss, rows.shape[1:], noise.masks)
+    draws = own_draws(loss, rows.shape[1:], noise)
     loss.channel.train()
     name, epochs, known = type(encoder).__name__, resolved_epochs(encoder), labels >= 0
     if plan is not None:

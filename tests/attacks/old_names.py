@@ -27,6 +27,7 @@ MOVED = {
     "skfairdp.engine.flat": "skfairdp.engine.optimizers",
     "skfairdp.engine.parameter_vector": "skfairdp.engine.optimizers",
     "skfairdp.expected_checks": "skfairdp.base.expected_checks",
+    "skfairdp.fairness.groups": "skfairdp.records.groups",
     "skfairdp.fairness.intervals": "skfairdp.fairness.bounds.rate_gaps",
     "skfairdp.figures": "skfairdp.foundation.figures",
     "skfairdp.labels": "skfairdp.records.labels",
@@ -42,6 +43,7 @@ MOVED = {
     "skfairdp.privacy.accounting.pairs": "skfairdp.privacy.accounting.loss_distributions",
     "skfairdp.rows": "skfairdp.records.rows",
     "skfairdp.receipts.charged_fit": "skfairdp.base.fitted_state",
+    "skfairdp.receipts.facts": "skfairdp.records.facts",
     "skfairdp.scikit_learn": "skfairdp.foundation.scikit_learn",
     "skfairdp.trained_rows": "skfairdp.records.given",
 }

@@ -124,6 +124,16 @@ def passes(text: str) -> Certificate | None:
     return read if read.examine().holds else None
 
 
+def passed(document: dict[str, Any]) -> Certificate | None:
+    """The certificate of a document, with the forger's sentence where its own is refused."""
+    try:
+        read = Certificate.from_json(forged_text(document))
+    except ValueError as error:
+        _, _, sentence = str(error).partition("Expected: ")
+        return passes(forged_text(document | {"sentence": sentence})) if sentence else None
+    return read if read.examine().holds else None
+
+
 def claims_more(forged: Certificate, true: Certificate) -> bool:
     """Whether a certificate promises anything that the true one doesn't."""
     pairs = zip(forged.fairness, true.fairness, strict=False)
@@ -158,7 +168,7 @@ def forgeries(text: str) -> list[tuple[tuple[Any, ...], Any]]:
         for other in (0, value * 0.9, value * 1.1, value + 1, -value):
             if other == value:
                 continue
-            read = passes(with_own_sentence(changed(document, path, other)))
+            read = passed(changed(document, path, other))
             if read is not None and claims_more(read, true):
                 found.append((path, other))
     return found

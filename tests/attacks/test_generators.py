@@ -580,8 +580,8 @@ def test_a_module_that_hides_its_draws_is_refused_by_the_engine(
 
 def test_a_module_that_draws_nothing_is_left_alone() -> None:
     module = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.0))
-    assert isinstance(own_draws(module, (3,), np.random.default_rng(0)), contextlib.nullcontext)
-    assert isinstance(own_draws(Dropping(3), (3,), np.random.default_rng(0)), OwnDraws)
+    assert isinstance(own_draws(module, (3,), NoiseSource(0)), contextlib.nullcontext)
+    assert isinstance(own_draws(Dropping(3), (3,), NoiseSource(0)), OwnDraws)
     assert not randomness.are_served()
 
 

@@ -534,3 +534,24 @@ def test_every_ledger_is_told_of_releases_that_repeat(tmp_path) -> None:
     model.memory_.export_key = True
     pickle.loads(pickle.dumps(model)).transform(rows, ids=["a", "b", "c"])
     assert [len(first), len(second)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "name", ["donne\u0301es-26", "Donn\u00e9es-26", "donn\u00e9es-26 ", "donn\u00e9es\u200b-26",
+             "donn\u00e9es-\uff12\uff16", "DONN\u00c9ES-26\ufeff"]
+)  # fmt: skip
+def test_a_name_that_reads_alike_has_no_budget_of_its_own(name: str, tmp_path: Path) -> None:
+    known = PrivacyLedger(tmp_path / "spent.db", "donn\u00e9es-26", budget=(1.0, 1e-5))
+    spend(known, pure(0.9))
+    other = PrivacyLedger(known.path, name, budget=(1.0, 1e-5))
+    for use in (
+        lambda: spend(other, pure(0.9)),
+        other.entries,
+        other.totals,
+        lambda: other.budget,
+    ):
+        with pytest.raises(LedgerError, match=r"reads alike.*Use data_set='donn\\xe9es-26'"):
+            use()
+    assert known.data_sets == ("donn\u00e9es-26",)
+    assert known.on("donn\u00e9es-27").entries() == ()
+    assert len(known.entries()) == 1

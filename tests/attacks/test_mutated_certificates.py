@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
+import pickle
 import warnings
 from collections.abc import Iterator
 from functools import cache
@@ -24,9 +24,11 @@ from skfairdp import (
     SmoothedClassifier,
     certify,
 )
+from skfairdp.base import fitted_state
 from skfairdp.fairness.kinds import KINDS
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.scopes import SCOPES
+from skfairdp.receipts import unwrap
 from tests.certificate.forged import forged_text
 
 RNG = np.random.default_rng(0)
@@ -148,7 +150,7 @@ def put(document: Any, path: tuple[Any, ...], value: Any, *, digest: bool = True
 
     `digest`: False for the editor.
     """
-    forged = copy.deepcopy(document)
+    forged = pickle.loads(pickle.dumps(document))  # a copy, in a tenth of the time
     place = forged
     for key in path[:-1]:
         place = place[key]
@@ -163,6 +165,29 @@ def verified(document: Any, model: Any) -> bool:
         return certificate.verify(model) and not certificate.examine().missing
     except (ValueError, TypeError, KeyError):
         return False
+
+
+@pytest.fixture
+def models_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digest each model once: files change here, and models do not."""
+    known: dict[tuple[int, ...], tuple[Any, Any]] = {}
+    of_models, unchanged = unwrap.bind, fitted_state.changes
+
+    def bind(parts: list[Any]) -> Any:
+        key = tuple(map(id, parts))
+        if key not in known:
+            known[key] = parts, of_models(parts)
+        return known[key][1]
+
+    def changes(kept: Any, parts: Any) -> tuple[str, ...]:
+        key = (id(kept), *(id(getattr(part, "of", part)) for part in parts.values()))
+        if key not in known:
+            known[key] = (kept, *parts.values()), unchanged(kept, parts)
+        found: tuple[str, ...] = known[key][1]
+        return found
+
+    monkeypatch.setattr(unwrap, "bind", bind)
+    monkeypatch.setattr(fitted_state, "changes", changes)
 
 
 def unnoticed(name: str, free: tuple[str, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
@@ -184,6 +209,7 @@ def unnoticed(name: str, free: tuple[str, ...] = ()) -> list[tuple[tuple[Any, ..
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("models_stay")
 @pytest.mark.parametrize("name", MADE)
 def test_no_changed_leaf_of_a_claim_verifies(name: str) -> None:
     # A larger epsilon or delta than the events cost is a weaker claim.
@@ -194,6 +220,7 @@ def test_no_changed_leaf_of_a_claim_verifies(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("models_stay")
 @pytest.mark.parametrize("name", MADE)
 def test_no_edited_leaf_verifies_not_even_one_that_is_no_claim(name: str) -> None:
     model, text = issued(name)

@@ -33,6 +33,9 @@ def adult_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, y, codes
 
 
-def as_tensors(X: np.ndarray, y: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows in the dtypes of the module."""
-    return torch.from_numpy(np.ascontiguousarray(X)), torch.from_numpy(y.astype(np.float32))
+def as_tensors(
+    X: np.ndarray, y: np.ndarray, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows in the dtypes of the module, on a device."""
+    rows, labels = np.ascontiguousarray(X), y.astype(np.float32)
+    return torch.from_numpy(rows).to(device), torch.from_numpy(labels).to(device)

@@ -6,7 +6,9 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 
-__all__ = ["interleaved", "report"]
+import torch
+
+__all__ = ["clock_of", "interleaved", "report"]
 
 
 def interleaved(
@@ -36,6 +38,18 @@ def interleaved(
                 task()
             times[name].append((clock() - start) / repeats)
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def clock_of(device: str) -> Callable[[], float]:
+    """Return the clock for work on a device: CPU time, or wall time once a GPU is done."""
+    if device == "cpu":
+        return time.process_time
+
+    def clock() -> float:
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    return clock
 
 
 def report(work: str, ratio: float, limit: float, *, at_least: bool = False) -> bool:

@@ -24,7 +24,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Segment
 from skfairdp.records.persons import Persons
 from tests.benchmarks.adult import as_tensors
-from tests.benchmarks.rounds import interleaved, report
+from tests.benchmarks.rounds import clock_of, interleaved, report
 from tests.privacy.plans import empty_plan, unlimited
 
 __all__ = [
@@ -52,7 +52,7 @@ def our_step(
     persons: Persons | None = None,
 ) -> Callable[[], None]:
     """One private step with `batch` expected rows, or persons, over all groups together."""
-    module = make()
+    module = make().to(X.device)
     flat = flatten(module)
     n_groups = int(codes.max()) + 1
     clipper = make_clipper(module, flat, objective_for(nn.BCEWithLogitsLoss()))
@@ -74,14 +74,14 @@ def our_step(
     return step
 
 
-def benchmark_persons(X: np.ndarray, y: np.ndarray) -> list[bool]:
+def benchmark_persons(X: np.ndarray, y: np.ndarray, device: str = "cpu") -> list[bool]:
     """Steps by person against steps of about as many rows unbound."""
-    rows, labels = as_tensors(X, y)
+    rows, labels = as_tensors(X, y, device)
     codes, generator = np.zeros(len(X), dtype=np.int64), np.random.default_rng(0)
     held = []
     for name, make in (("default net", lambda: MLP(X.shape[1])), ("300-128-64", _wide)):
         width = X.shape[1] if name == "default net" else 300
-        table = rows if width == X.shape[1] else torch.randn(len(X), width)
+        table = rows if width == X.shape[1] else torch.randn(len(X), width, device=device)
         for each in (1.4, 3.0):
             persons = Persons(*_ids(len(X), each, generator), 8)
             size = 256 * len(X) // persons.count
@@ -89,7 +89,7 @@ def benchmark_persons(X: np.ndarray, y: np.ndarray) -> list[bool]:
                 "person": our_step(table, labels, codes, 256, make, persons=persons),
                 "row": our_step(table, labels, codes, size, make),
             }
-            times = interleaved(tasks, repeats=20)
+            times = interleaved(tasks, repeats=20, clock=clock_of(device))
             work = f"256 persons of {each} rows on average, {name}: by person / by row"
             held.append(report(work, times["person"] / times["row"], 1.3))
     return held
@@ -113,9 +113,9 @@ def plain_step(
     kind: type[torch.optim.Optimizer] = torch.optim.SGD,
 ) -> Callable[[], None]:
     """The same step of plain torch, on batches from the same sampler."""
-    module, criterion = make(), nn.BCEWithLogitsLoss()
+    module, criterion = make().to(X.device), nn.BCEWithLogitsLoss()
     optimizer = kind(module.parameters(), lr=RATE)
-    draw = _drawer(len(X), batch)
+    draw = _drawer(X, batch)
 
     def step() -> None:
         rows = draw()
@@ -127,22 +127,22 @@ def plain_step(
     return step
 
 
-def floor_step(batch: int, make: Make) -> Callable[[], None]:
+def floor_step(batch: int, make: Make, device: str = "cpu") -> Callable[[], None]:
     """What no private step of this kind can leave out, on operands that lie ready.
 
     The products of the layers in float32 forward and backward and in float64 for the sum, one draw
     of exact noise, one pass over the weights. The activations, the gathering of rows, the norms,
     the casts and what torch and Python take for a call are not in it.
     """
-    module = make()
+    module = make().to(device)
     weights = [w.detach() for w in module.parameters() if w.dim() == 2]
-    sides = [torch.randn(batch, width) for width in (w.shape[1] for w in weights)]
-    deltas = [torch.randn(batch, len(w)) for w in weights]
+    sides = [torch.randn(batch, w.shape[1], device=device) for w in weights]
+    deltas = [torch.randn(batch, len(w), device=device) for w in weights]
     doubled = [  # with a column for the bias, in widths that fill the kernels
-        (torch.randn(batch, -(-(side.shape[1] + 1) // 24) * 24).double(), delta.double())
+        (side.new_zeros(batch, -(-(side.shape[1] + 1) // 24) * 24).double(), delta.double())
         for side, delta in zip(sides, deltas, strict=True)
     ]
-    vector = torch.zeros(sum(p.numel() for p in module.parameters()))
+    vector = torch.zeros(sum(p.numel() for p in module.parameters()), device=device)
     sums, source = np.zeros(vector.numel()), NoiseSource()
 
     def step() -> None:
@@ -153,7 +153,7 @@ def floor_step(batch: int, make: Make) -> Callable[[], None]:
                 if index:
                     torch.mm(delta, weight)
             noise = source.noisy(sums, 1.0)
-            vector.sub_(torch.from_numpy(noise).to(torch.float32), alpha=RATE)
+            vector.sub_(torch.from_numpy(noise).to(vector), alpha=RATE)
 
     return step
 
@@ -171,14 +171,14 @@ def opacus_hooks_step(
     X: torch.Tensor, y: torch.Tensor, batch: int, make: Make
 ) -> Callable[[], None]:
     """The same private step by opacus with per-record gradients."""
-    module, criterion = GradSampleModule(make()), nn.BCEWithLogitsLoss()
+    module, criterion = GradSampleModule(make().to(X.device)), nn.BCEWithLogitsLoss()
     optimizer = DPOptimizer(
         torch.optim.SGD(module.parameters(), lr=RATE),
         noise_multiplier=1.0,
         max_grad_norm=1.0,
         expected_batch_size=batch,
     )
-    draw = _drawer(len(X), batch)
+    draw = _drawer(X, batch)
 
     def step() -> None:
         rows = draw()
@@ -195,7 +195,7 @@ def opacus_ghost_step(
 ) -> Callable[[], None]:
     """The same private step by opacus with ghost clipping."""
     module = GradSampleModuleFastGradientClipping(
-        make(), max_grad_norm=1.0, use_ghost_clipping=True
+        make().to(X.device), max_grad_norm=1.0, use_ghost_clipping=True
     )
     optimizer = DPOptimizerFastGradientClipping(
         torch.optim.SGD(module.parameters(), lr=RATE),
@@ -204,7 +204,7 @@ def opacus_ghost_step(
         expected_batch_size=batch,
     )
     criterion = DPLossFastGradientClipping(module, optimizer, nn.BCEWithLogitsLoss())
-    draw = _drawer(len(X), batch)
+    draw = _drawer(X, batch)
 
     def step() -> None:
         rows = draw()
@@ -216,14 +216,14 @@ def opacus_ghost_step(
     return step
 
 
-def _drawer(n_rows: int, batch: int) -> Callable[[], torch.Tensor]:
-    sampler = PoissonSampler(np.zeros(n_rows, dtype=int), 1, np.random.default_rng())
-    return lambda: torch.from_numpy(sampler.draw((batch / n_rows,)).rows)
+def _drawer(X: torch.Tensor, batch: int) -> Callable[[], torch.Tensor]:
+    sampler = PoissonSampler(np.zeros(len(X), dtype=int), 1, np.random.default_rng())
+    return lambda: torch.from_numpy(sampler.draw((batch / len(X),)).rows).to(X.device)
 
 
-def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
+def benchmark_steps(X: np.ndarray, y: np.ndarray, device: str = "cpu") -> list[bool]:
     """Private steps against plain torch and opacus."""
-    features, target = as_tensors(X, y)
+    features, target = as_tensors(X, y, device)
     one_group = np.zeros(len(X), dtype=int)
     held = []
     for batch, width, plain_limit, hooks_limit, ghost_limit in (
@@ -242,10 +242,11 @@ def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
                 "plain": plain_step(features, target, batch, make),
                 "hooks": opacus_hooks_step(features, target, batch, make),
                 "ghost": opacus_ghost_step(features, target, batch, make),
-                "floor": floor_step(batch, make),
+                "floor": floor_step(batch, make, device),
             },
             rounds=41,
             repeats=10,
+            clock=clock_of(device),
         )
         where = f"(B={batch}, W={width})"
         ours = times["ours"]
@@ -271,9 +272,9 @@ def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
     return held
 
 
-def benchmark_default_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
+def benchmark_default_steps(X: np.ndarray, y: np.ndarray, device: str = "cpu") -> list[bool]:
     """Steps of the default net, in microseconds too: compare them between two versions."""
-    features, target = as_tensors(X, y)
+    features, target = as_tensors(X, y, device)
     one_group = np.zeros(len(X), dtype=int)
     held = []
     for batch, limit in ((256, 1.2), (1024, 1.3), (4096, 1.6)):
@@ -285,10 +286,11 @@ def benchmark_default_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
             {
                 "ours": our_step(features, target, one_group, batch, make, torch.optim.Adam),
                 "plain": plain_step(features, target, batch, make, torch.optim.Adam),
-                "floor": floor_step(batch, make),
+                "floor": floor_step(batch, make, device),
             },
             rounds=41,
             repeats=max(1, 2560 // batch),
+            clock=clock_of(device),
         )
         print(f"{f'default step, Adam (B={batch})':<72} {1e6 * times['ours']:7.1f} us")
         held.append(
@@ -297,9 +299,9 @@ def benchmark_default_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
     return held
 
 
-def benchmark_groups(X: np.ndarray, y: np.ndarray) -> list[bool]:
+def benchmark_groups(X: np.ndarray, y: np.ndarray, device: str = "cpu") -> list[bool]:
     """Several groups in one pass against one group, with the same total batch."""
-    features, target = as_tensors(X, y)
+    features, target = as_tensors(X, y, device)
     groups = np.random.default_rng(0)
 
     def make() -> nn.Module:
@@ -309,7 +311,7 @@ def benchmark_groups(X: np.ndarray, y: np.ndarray) -> list[bool]:
     steps = {
         f"{k}": our_step(features, target, groups.integers(0, k, len(X)), 256, make) for k in counts
     }
-    times = interleaved(steps, rounds=41, repeats=5)
+    times = interleaved(steps, rounds=41, repeats=5, clock=clock_of(device))
     limits = {2: 1.2, 4: 1.2, 10: 1.15}
     return [
         report(f"FairDP step, {k} groups / 1 group", times[f"{k}"] / times["1"], limit)
@@ -317,11 +319,11 @@ def benchmark_groups(X: np.ndarray, y: np.ndarray) -> list[bool]:
     ]
 
 
-def benchmark_cnn() -> list[bool]:
+def benchmark_cnn(device: str = "cpu") -> list[bool]:
     """The default convolutional network on grey images of 48 x 48 pixels."""
     generator = torch.Generator().manual_seed(0)
-    X = torch.rand(2048, 1, 48, 48, generator=generator)
-    y = torch.randint(0, 2, (2048,), generator=generator).float()
+    X = torch.rand(2048, 1, 48, 48, generator=generator).to(device)
+    y = torch.randint(0, 2, (2048,), generator=generator).float().to(device)
     times = interleaved(
         {
             "ours": our_step(X, y, np.zeros(len(X), dtype=int), 128, SmallCNN),
@@ -330,6 +332,7 @@ def benchmark_cnn() -> list[bool]:
         },
         rounds=15,
         repeats=2,
+        clock=clock_of(device),
     )
     print(f"{'opacus hooks / plain torch step, CNN':<72} {times['hooks'] / times['plain']:7.2f}")
     return [

@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skfairdp import certify
 from skfairdp.certificate.holdout import GroupedRows, HeldOut
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.scopes import TRAINING
 from skfairdp.protocol import Certifiable
+from skfairdp.records.groups import encode_groups
 
 NOTIONS_OF_TWO = ["demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity"]
 RNG = np.random.default_rng(0)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import skfairdp
+from tests.sources import tree_of
 
 PACKAGE = Path(skfairdp.__file__).parent
 # File, then reason, then the functions (separated by blanks) that make the call for this reason.
@@ -29,10 +30,7 @@ def found_in(room: str, wanted: Callable[[ast.Call], bool]) -> dict[str, set[str
     place = PACKAGE / room
     files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
     found = {
-        file.relative_to(PACKAGE).as_posix(): set(
-            calling(ast.parse(file.read_text("utf-8")), wanted)
-        )
-        for file in files
+        file.relative_to(PACKAGE).as_posix(): set(calling(tree_of(file), wanted)) for file in files
     }
     return {name: functions for name, functions in found.items() if functions}
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from skfairdp import LagrangianDualClassifier, certify
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.preprocessing import PublicScaler
-from tests.common.roster import ATTRIBUTE, build, every_attribute, people
+from tests.common.roster import ATTRIBUTE, FIRST, build, every_attribute, people
 from tests.common.test_nothing_private_is_kept import fitted_names, traces
 from tests.common.test_refusals import BAD_ROWS
 from tests.common.test_scikit_learn_checks import unexpected
@@ -66,7 +66,8 @@ def test_a_pickle_holds_no_row_and_no_group_size(name: str) -> None:
 @pytest.mark.parametrize("name", ATTRIBUTE)
 def test_scikit_learn_checks(name: str) -> None:
     assert unexpected(build(name, reproducible_noise=True, random_state=0)) == []
-    assert unexpected(build(name)) == []
+    if name not in FIRST:  # tests/common/test_scikit_learn_checks.py does so with the first
+        assert unexpected(build(name)) == []
 
 
 @every_attribute

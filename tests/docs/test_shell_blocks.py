@@ -8,11 +8,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.docs.test_pages import CLAIM
+from tests.processes import command_without_imports, in_one_worker
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -39,7 +41,6 @@ setup.read("setup.cfg", encoding="utf-8")
 wanted = re.fullmatch(r"\\.\\[([\\w,]+)\\]", here)[1].split(",")
 assert set(wanted) <= set(setup["options.extras_require"]), wanted
 """
-COMMAND = "import sys; from skfairdp.command_line import main; sys.exit(main())"
 COLUMNS = ["customerID", "sex", "opened", "purpose", "income", "approve"]
 CLIENTS = f'\ntable[{COLUMNS}].to_csv("loans.csv", index=False)\n'
 
@@ -50,23 +51,24 @@ def shell_blocks(page: Path) -> list[str]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Path:
+def desk(tmp_path: Path) -> Iterator[Path]:
     """A folder like a copy of the repository, in which the commands of the pages exist."""
     for name in ("constraints.txt", "setup.cfg", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     folder = tmp_path / ".venv/bin"
     folder.mkdir(parents=True)
-    programs = {
-        "python": f'exec {sys.executable} "$@"',
-        "skfairdp": f"exec {sys.executable} -c '{COMMAND}' \"$@\"",
-        "pip": f"exec {sys.executable} -c '{PIP}' \"$@\"",
-        "python3": f"exec {sys.executable} -c '{VENV}' \"$@\"",
-    }
-    for name, line in programs.items():
-        program = folder / name
-        program.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
-        program.chmod(0o755)
-    return tmp_path
+    with command_without_imports() as skfairdp:
+        programs = {
+            "python": f'exec {sys.executable} "$@"',
+            "skfairdp": f'exec {skfairdp} "$@"',
+            "pip": f"exec {sys.executable} -c '{PIP}' \"$@\"",
+            "python3": f"exec {sys.executable} -c '{VENV}' \"$@\"",
+        }
+        for name, line in programs.items():
+            program = folder / name
+            program.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+            program.chmod(0o755)
+        yield tmp_path
 
 
 def typed(block: str, desk: Path) -> subprocess.CompletedProcess[str]:
@@ -93,6 +95,7 @@ def test_the_pages_hold_shell_blocks_and_none_is_of_an_unknown_kind() -> None:
 
 
 @pytest.mark.slow
+@in_one_worker
 def test_the_start_page_and_the_readme_run_from_top_to_bottom(desk: Path) -> None:
     blocks = shell_blocks(ROOT / "docs/start.md")
     blocks[5:5] = [blocks[3], blocks[4]]  # "Run step 4 again": the total grows
@@ -113,6 +116,7 @@ def test_the_start_page_and_the_readme_run_from_top_to_bottom(desk: Path) -> Non
 
 
 @pytest.mark.slow
+@in_one_worker
 def test_the_command_of_the_page_on_own_tables_runs_on_the_table_of_that_page(desk: Path) -> None:
     page = ROOT / "docs/guides/own_table.md"
     text = page.read_text(encoding="utf-8")
@@ -138,6 +142,7 @@ def _shape(text: str) -> str:
 # Noise leaves the start of a path above the tolerance in some fits, and they say so.
 @pytest.mark.filterwarnings("ignore::skfairdp.exceptions.FairnessWarning")
 @pytest.mark.slow
+@in_one_worker
 @pytest.mark.usefixtures("data_home")
 @pytest.mark.parametrize("page", STORIES, ids=lambda page: page.stem)
 def test_a_story_runs_from_top_to_bottom_and_prints_what_it_says_up_to_figures(

@@ -675,3 +675,30 @@ def test_a_module_with_a_hook_is_not_taken_apart(kind):
     assert [name for name, _ in leaves_of(module)] == ["0", "1"]
     getattr(module, f"register_{kind}")(lambda *given: None)
     assert leaves_of(module) is None
+
+
+def test_a_net_that_takes_rows_one_by_one_is_not_asked_for_rows_that_fill_up_a_block():
+    class Counted(nn.Module):
+        asked = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = nn.GRU(3, 2, batch_first=True), nn.Linear(2, 1)
+
+        def forward(self, X: torch.Tensor) -> torch.Tensor:
+            Counted.asked += 1
+            return self.head(self.layer(X)[0][:, -1])
+
+    module, _, clipper = build(Counted())
+    X, y, weights = binary_rows(3, (2, 3))
+    empty = X.new_zeros(45, 2, 3)
+    filled, labels = torch.cat([X, empty]), torch.cat([y, y.new_zeros(45)])
+    clipper.clipped_sums(filled, (labels,), 0.5, weights)  # finds out that rows go one by one
+    assert clipper.one_by_one
+    Counted.asked, outputs = 0, []
+    got = clipper.clipped_sums(filled, (labels,), 0.5, weights, outputs)
+    assert Counted.asked == 3
+    assert len(torch.cat(outputs)) == 3
+    assert_close(
+        got, clipped_sum(module, objective_for(BINARY), X, (y,), 0.5, weights), weights, 0.5
+    )

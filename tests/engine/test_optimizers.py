@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -58,3 +60,17 @@ def test_threads_are_woken_where_they_pay(rows, shape, weights, alone):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_part_of_a_module_lies_in_one_piece_of_the_vector_or_is_refused() -> None:
+    module = torch.nn.ModuleDict(
+        {name: torch.nn.Linear(2, 1) for name in ("body", "head")} | {"bare": torch.nn.ReLU()}
+    )
+    flat = flatten(module)
+    assert (flat.positions("body"), flat.positions("head")) == (slice(0, 3), slice(3, 6))
+    with pytest.raises(KeyError, match="No trainable parameter belongs to the submodule 'bare'"):
+        flat.positions("bare")
+    moved = replace(flat.layout[1], slice=slice(6, 7))
+    apart = replace(flat, layout=(flat.layout[0], moved, *flat.layout[2:]))
+    with pytest.raises(ValueError, match="do not lie next to each other"):
+        apart.positions("body")

@@ -5,16 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from skorch import NeuralNet
 from torch import nn
 
-from skfairdp import DPSGDClassifier, PrivacyLedger
+from skfairdp import DPSGDClassifier, FairPathClassifier, PrivacyLedger, certify
 from skfairdp.engine import inference, rehearsal
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.fused import FusedClipper
+from skfairdp.engine.exact_products import exactly
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
+from skfairdp.engine.sum_margins import rows_of
+from skfairdp.exceptions import PlanError
+from skfairdp.protocol import asked_many_times
 from tests import rehearsals
 from tests.engine.per_record import clipped_sum
 from tests.rehearsals import remember
@@ -237,3 +242,154 @@ def test_verdicts_on_answers_that_tests_share_are_of_the_same_module(
     assert trials(MLP(3, hidden_sizes=(5,))) == 1
     monkeypatch.setattr(MLP, "forward", lambda *of_rows: forward(*of_rows))
     assert trials(MLP(3)) == 1
+
+
+# -- one model that is asked many times ---------------------------------------------------
+
+X = np.random.default_rng(1).normal(size=(40, 3)).astype(np.float32)
+
+
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Blocks of made-up rows that were tried before predictions."""
+    tried: list[object] = []
+    honest = inference._alike_everywhere
+
+    def alike_everywhere(*asked: object) -> bool:
+        tried.append(asked)
+        return honest(*asked)
+
+    monkeypatch.setattr(inference, "_alike_everywhere", alike_everywhere)
+    return tried
+
+
+def test_a_certificate_tries_the_kernels_of_its_model_once(trials: list[object]) -> None:
+    y, groups = (X[:, 0] > 0).astype(int), np.arange(40) % 2
+    model = DPSGDClassifier(max_epochs=1, progress=False, dataset_size=40, delta=1e-3).fit(X, y)
+    trials.clear()
+    asked = X + 1
+    want = model.predict(asked)
+    alone = len(trials)
+    trials.clear()
+    certificates = [
+        certify(model, asked, sensitive_features=groups, holdout="public") for _ in range(2)
+    ]
+    assert len(trials) == 2 * alone  # not 2 * 21, and none is kept for the second
+    for each in certificates:
+        found = [count.successes for count in each.fairness[0].counts]
+        assert found == [int(want[groups == g].sum()) for g in (0, 1)]
+    trials.clear()
+    model.predict(asked)
+    assert len(trials) == alone
+
+
+class Foreign(MLP):
+    """A net from elsewhere, whose code may do anything."""
+
+
+def test_other_kernels_are_tried_anew(trials: list[object]) -> None:
+    net, tables = MLP(3).eval(), torch.zeros(5, 3)
+
+    def tried(module: nn.Module, rows: np.ndarray = X) -> bool:
+        trials.clear()
+        inference.outputs(module, rows)
+        return bool(trials)
+
+    assert tried(net)
+    assert tried(net)  # nothing is kept here
+    with asked_many_times():
+        assert tried(net)
+        assert not tried(net)
+        assert not tried(net, X[:7])  # in blocks of the same size
+        assert not tried(MLP(3))  # weights alone differ
+        with torch.no_grad():
+            net.head.weight += 1.0
+        assert not tried(net)
+        assert tried(MLP(2), X[:, :2])
+        assert tried(MLP(3, hidden_sizes=(5,)))
+        assert tried(MLP(3).double())
+        assert tried(nn.Sequential(nn.Linear(3, 2), nn.LeakyReLU(0.1)))
+        assert tried(nn.Sequential(nn.Linear(3, 2), nn.LeakyReLU(0.2)))
+        with exactly():
+            assert tried(net)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(threads + 1)
+        try:
+            assert tried(net)
+        finally:
+            torch.set_num_threads(threads)
+        assert not tried(net)
+        # Code of others is tried each time.
+        for module in (Foreign(3), nn.Sequential(net, Foreign(1))):
+            assert tried(module)
+            assert tried(module)
+        hook = net.register_forward_hook(lambda *_: None)
+        assert tried(net)
+        assert tried(net)
+        hook.remove()
+        net.forward = lambda rows: rows + tables[:1]  # type: ignore[method-assign]
+        assert tried(net)
+        assert tried(net)
+        with asked_many_times():
+            assert tried(MLP(3))
+    assert tried(MLP(3))
+
+
+@pytest.mark.parametrize("told_apart", [True, False])
+def test_a_verdict_on_one_shape_does_no_harm_to_another(told_apart: bool, monkeypatch) -> None:
+    """Of a processor that rounds layers of five inputs by the place of a row, and no others."""
+    linear = nn.functional.linear
+
+    def by_place(rows, weight, bias=None):
+        product = linear(rows, weight, bias).clone()
+        if rows.shape[-1] == 5:
+            product[1::2] += 2.0**-10
+        return product
+
+    monkeypatch.setattr(nn.functional, "linear", by_place)
+    if not told_apart:  # the broken twin
+        monkeypatch.setattr(inference, "_described", lambda value: None)
+    wide = np.random.default_rng(2).normal(size=(9, 5)).astype(np.float32)
+    torch.manual_seed(0)
+    of_three, of_five = nn.Linear(3, 1), nn.Linear(5, 1)
+    with asked_many_times():
+        inference.outputs(of_three, X)
+        found = inference.outputs(of_five, wide)
+        turned = inference.outputs(of_five, np.roll(wide, 1, axis=0))
+    assert np.array_equal(np.roll(turned, -1, axis=0), found) == told_apart
+
+
+# -- tables --------------------------------------------------------------------------------
+
+
+def test_blocks_of_tables_are_not_rehearsed_and_give_no_gradient(monkeypatch) -> None:
+    tried: set[int] = set()
+    honest = rehearsal._Trial.keeps_rows_apart
+
+    def keeps_rows_apart(trial, of_steps):
+        tried.update(*of_steps.values())
+        return honest(trial, of_steps)
+
+    monkeypatch.setattr(rehearsal._Trial, "keeps_rows_apart", keeps_rows_apart)
+    n = 1500
+    rows = np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32)
+    y, groups = (rows[:, 0] > 0).astype(int), np.arange(n) % 2
+    model = FairPathClassifier(
+        max_epochs=1, batch_size=50, progress=False, epsilon=4.0, tolerance=0.9, delta=1e-5
+    )
+    other = clone(model)
+    plan = model.fit(rows, y, sensitive_features=groups).plan_
+    assert tried == {rows_of(plan.segments[0])}
+    assert rows_of(plan.segments[1]) not in tried
+    tables = plan.segments[1:]
+    training = other._train
+
+    def train(run) -> None:
+        with pytest.raises(PlanError, match="No gradient was rehearsed"):
+            run.release.gradient(tables[0])
+        with pytest.raises(PlanError, match="No gradient was rehearsed"):
+            run.release.heads(tables[0], slice(0, 1), radii=(1.0,), head_scale=1.0)
+        training(run)
+
+    monkeypatch.setattr(other, "_train", train)
+    other.fit(rows, y, sensitive_features=groups)

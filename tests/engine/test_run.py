@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from skfairdp import DPSGDClassifier
 from skfairdp.engine.objectives import BinaryObjective
 from skfairdp.engine.run import Run
 from skfairdp.privacy.sizes import Sizes
@@ -41,3 +42,17 @@ def test_decisions_are_codes_of_classes_whatever_the_number_of_logits() -> None:
     assert decided.dtype == torch.long
     assert decided.tolist() == [0, 1, 0]
     assert run_of(None).scores(output).argmax(dim=1).tolist() == [0, 1, 0]
+
+
+def test_an_objective_knows_the_labels_of_the_groups_and_no_code_of_a_row() -> None:
+    seen = []
+
+    class Looking(DPSGDClassifier):
+        def _objective(self, base: Any, groups: Any, classes: Any) -> Any:
+            seen.append(groups)
+            return super()._objective(base, groups, classes)
+
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(40, 2)), np.arange(40) % 2
+    Looking(max_epochs=1, delta=1e-3).fit(X, codes, sensitive_features=np.array(["a", "b"])[codes])
+    assert [(groups.labels, len(groups.codes)) for groups in seen] == [(("a", "b"), 0)]

@@ -5,7 +5,9 @@ import json
 import pandas as pd
 import pytest
 
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.recomputing import recomputed_bound, recomputed_estimate
 from skfairdp.foundation.figures import rounded_up
 
 
@@ -69,3 +71,43 @@ def test_no_printed_rate_is_above_one_where_noise_made_successes_exceed_rows():
     said = " ".join(claim(groups=("a", "b"), counts=cells).remarks)
     assert "limited to [0, 1]: noise moved a count beyond): a 1.000, b 0.000." in said
     assert "limited" not in " ".join(claim().remarks)
+
+
+def test_a_bound_is_computed_again_from_what_the_claim_states_or_not_at_all():
+    with pytest.raises(ValueError, match="does not say what its bound follows from"):
+        recomputed_bound(claim())
+    exact = Derivation.of("exact test", claims=1)
+    proven = claim(scope="any population", confidence_level=None, counts=(), estimate=None)
+    with pytest.raises(ValueError, match="needs a confidence"):
+        recomputed_bound(proven, exact)
+    counts = (CellCount(("F", 1), "label 1", 3, 10), CellCount(("M", 2), "label 1", 8, 10))
+    stated = claim(bound=1.0, counts=counts, estimate=0.5)
+    once, twice = (recomputed_bound(stated, Derivation.of("exact test", claims=k)) for k in (1, 2))
+    assert 0.5 < once < twice < 1.0
+    assert recomputed_estimate(stated) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"successes": 11.0}, "11.0 successes of 10.0 are impossible"),
+        ({"low": 0.1}, "needs both 'low' and 'high'"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(change, words):
+    given = {"group": "F", "stratum": "", "successes": 3.0, "trials": 10.0}
+    with pytest.raises(ValueError, match=words):
+        CellCount(**(given | change))
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "words"),
+    [
+        ("wishful thinking", {}, "is not known"),
+        ("exact test", {"share": 1}, "follows from"),
+        ("exact test", {"claims": 0}, "claims"),
+    ],
+)
+def test_a_derivation_of_an_unknown_kind_or_from_other_inputs_is_refused(kind, inputs, words):
+    with pytest.raises(ValueError, match=words):
+        Derivation.of(kind, **inputs)

@@ -21,13 +21,13 @@ ERROR = 0.1
 
 
 def crowd(
-    n: int, share: float, n_groups: int, n_classes: int = 2
+    n: int, share: float, n_groups: int, n_classes: int = 2, seed: int = 1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of one large group and of small ones, which are `share` of all and selected less.
 
     Of several classes the first two are as of two, and the others have some of both.
     """
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     small = rng.random(n) < share
     groups = np.where(small, rng.integers(1, n_groups, n), 0)
     X = rng.normal(size=(n, 2))
@@ -250,6 +250,50 @@ def test_nine_of_ten_over_three_hundred_fits(notion, n_groups, capsys) -> None:
     with capsys.disabled():
         print(f"\n{notion}, {n_groups} groups, {share}, {tolerance=:.3f}: {kept=}", errors, limits)
     assert max(limits) <= ERROR
+
+
+@pytest.mark.campaign
+@pytest.mark.xfail(
+    strict=False,
+    reason="A start of several classes may correct too much: of ten fits with four classes the "
+    "mean lost .028 at a gap of .08, and .006 at .2. Three classes lost .002 at .1 and less above.",
+)
+@pytest.mark.parametrize("n_classes", [3, 4])
+def test_noise_costs_little_accuracy_on_twenty_thousand_rows(n_classes, capsys) -> None:
+    """Ten pairs of fits with equal initial weights, at equal gaps of 200,000 other rows."""
+    X, y, groups = crowd(20_000, 0.1, 2, n_classes)
+    others, labels, of_group = crowd(200_000, 0.1, 2, n_classes, seed=7)
+    gaps = [0.06, 0.08, 0.1, 0.15, 0.2]
+
+    def line(epsilon: float, seed: int) -> np.ndarray:
+        settings = {"epsilon": epsilon, "delta": 1e-6, "max_epochs": 20, "progress": False}
+        model = FairPathClassifier(notion="demographic_parity", random_state=seed, **settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # no privacy, and a start that keeps to no tolerance
+            model.fit(X, y, sensitive_features=groups)
+            answers = [model.at(t).predict(others) for t in (0.05, 0.08, 0.1, 0.15, 0.2, 0.3)]
+        found = [[largest_gap(a, of_group), (a == labels).mean()] for a in answers]
+        return np.array(found)
+
+    pairs = np.array([[line(epsilon, seed) for epsilon in (1.0, np.inf)] for seed in range(10)])
+    means = pairs.mean(axis=0)
+    private, free = (
+        np.interp(gaps, *points[points[:, 0].argsort()].T, left=np.nan, right=np.nan)
+        for points in means
+    )
+    lost = dict(zip(gaps, (free - private).round(4).tolist(), strict=True))
+    errors = (pairs[:, 1, :, 1] - pairs[:, 0, :, 1]).std(axis=0, ddof=1) / 10**0.5
+    with capsys.disabled():
+        print(f"\n{n_classes} classes: {lost=} {means.round(4).tolist()} {errors.round(4)}")
+    known = [value for value in lost.values() if not np.isnan(value)]
+    assert len(known) >= 3
+    assert max(known) <= 0.005
+
+
+def largest_gap(answers: np.ndarray, groups: np.ndarray) -> float:
+    """Largest difference between two groups, over the answers."""
+    rates = [[(answers[groups == g] == k).mean() for k in np.unique(answers)] for g in (0, 1)]
+    return float(np.abs(np.diff(rates, axis=0)).max())
 
 
 def gap_among(model, X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> float:

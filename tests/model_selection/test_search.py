@@ -24,7 +24,6 @@ from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, PrivacyL
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import get_notion
 from skfairdp.model_selection import PrivateSearchCV, candidates
 from skfairdp.model_selection import search as search_module
@@ -40,6 +39,7 @@ from skfairdp.preprocessing import PrivateTableEncoder, PublicScaler
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import covering_event
+from skfairdp.records.groups import Groups
 from tests.common.roster import FAST, people
 from tests.common.test_nothing_private_is_kept import traces
 from tests.common.test_scikit_learn_checks import unexpected

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import math
 import multiprocessing
@@ -8,7 +9,9 @@ import pickle
 import signal
 import sqlite3
 import time
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from threading import Barrier, BrokenBarrierError
 
 import numpy as np
 import pandas as pd
@@ -18,6 +21,7 @@ from skfairdp import GapMonitor, PrivacyLedger
 from skfairdp.exceptions import MonitorError, UnknownGroupError
 from skfairdp.fairness import Notion, pairs
 from skfairdp.monitoring.evidence import states_of
+from skfairdp.monitoring.store import MemoryStore
 
 
 def stream(n, rates, seed=0):
@@ -498,3 +502,25 @@ def test_plot_draws_bounds_and_events():
     axes = monitor.plot()
     assert axes.get_ylabel() == "largest gap"
     assert "alarm" in [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_threads_that_update_one_monitor_take_turns(monkeypatch):
+    monitor, both_read, read = GapMonitor(groups=["a", "b"]), Barrier(2), MemoryStore.read
+
+    def slowly(store):
+        found = read(store)
+        with suppress(BrokenBarrierError):
+            both_read.wait(0.2)
+        return found
+
+    monkeypatch.setattr(MemoryStore, "read", slowly)
+    batch = [0, 1] * 5, ["a", "b"] * 5
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(monitor.update, *batch) for _ in range(2)]:
+            done.result()
+    monkeypatch.undo()
+    assert monitor.n_rows_ == 20
+    assert monitor.history_["rows"].tolist() == [10, 20]
+    for copied in (copy.deepcopy(monitor), pickle.loads(pickle.dumps(monitor))):
+        assert copied.update(*batch).n_rows_ == 30
+    assert monitor.n_rows_ == 20

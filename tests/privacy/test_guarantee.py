@@ -156,3 +156,23 @@ def test_a_guarantee_is_immutable(stated):
 def test_a_guarantee_does_not_compose_for_free_by_default():
     """Without an event nothing is known but epsilon and delta; an empty event would be free."""
     assert PrivacyGuarantee(1.0, 1e-6, "zero-out").event is None
+
+
+GAUSSIAN = {"kind": "GaussianDpEvent", "noise_multiplier": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"kind": "GaussianDpEvent"}, "has the fields"),
+        (GAUSSIAN | {"noise_multiplier": "2"}, "a number or 'inf'"),
+        (GAUSSIAN | {"noise_multiplier": -1.0}, "noise_multiplier=-1.0"),
+        (GAUSSIAN | {"noise_multiplier": True}, "noise_multiplier=True"),
+        ({"kind": "SelfComposedDpEvent", "event": GAUSSIAN, "count": 1.5}, "count=1.5"),
+        ({"kind": "SelfComposedDpEvent", "event": [GAUSSIAN], "count": 1}, "as an event"),
+        ({"kind": "ComposedDpEvent", "events": GAUSSIAN}, "as an event"),
+    ],
+)
+def test_a_document_of_an_impossible_event_is_not_read(document, words):
+    with pytest.raises(ValueError, match=words):
+        event_from_dict(document)

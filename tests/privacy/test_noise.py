@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp.privacy import NoiseSource
+from skfairdp.privacy import NoiseSource, streams
 
 SIX = 6.0
 
@@ -174,3 +174,15 @@ def test_a_published_key_says_nothing_about_the_generators():
     assert np.array_equal(one.gaussian(3, 1.0), two.gaussian(3, 1.0))
     assert one.key() == two.key()
     assert NoiseSource().key() != NoiseSource().key()
+
+
+def test_a_stream_with_a_new_key_repeats_nothing():
+    """As in the child of a fork, whose keys are drawn anew."""
+    source = NoiseSource()
+    counter = source.sampling.bit_generator
+    known = streams._SECRET
+    assert counter in known
+    counter.rekey()
+    before = counter.random_raw(4)
+    streams._rekey_all()
+    assert not np.isin(counter.random_raw(4), before).any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -17,6 +18,7 @@ from skfairdp import (
     DPAdditiveClassifier,
     DPSGDClassifier,
     FairDPClassifier,
+    FunctionalMechanismClassifier,
     PrivacyLedger,
     PrivateTableEncoder,
     SmoothedClassifier,
@@ -69,6 +71,44 @@ def test_a_search_quotes_each_candidate_and_promises_nothing() -> None:
     assert all(s.epsilon <= e for s, e in zip(quoted.steps, (0.5, 1.0), strict=True))
     with pytest.raises(ValueError, match="101 candidates"):
         quote(GridSearchCV(DPSGDClassifier(), {"epsilon": list(range(1, 102))}), n_rows=400)
+
+
+def test_a_search_that_draws_its_candidates_is_quoted_by_its_estimator() -> None:
+    search = RandomizedSearchCV(DPSGDClassifier(**FAST), {"epsilon": [0.5, 1.0]})
+    quoted = quote(search, n_rows=400)
+    assert quoted.privacy is not None
+    assert quoted.privacy.is_void
+    assert [step.epsilon <= 1.0 for step in quoted.steps] == [True]
+    assert "drawn later" in str(quoted)
+
+
+def test_a_step_without_noise_voids_the_quote_of_a_pipeline_and_its_ledger_is_read(
+    tmp_path: Any,
+) -> None:
+    ledger = PrivacyLedger(tmp_path / "spent.db", budget=(9.0, 1e-4))
+    free = DPSGDClassifier(epsilon=float("inf"), ledger=ledger, **FAST)
+    steps = Pipeline([("bins", PrivateTableEncoder(epsilon=0.5)), ("none", None), ("net", free)])
+    with pytest.warns(match="epsilon=inf"):
+        quoted = quote(steps, n_rows=400, n_features=3)
+    assert quoted.privacy is not None
+    assert quoted.privacy.is_void
+    assert "Step 'net' trains without noise." in quoted.privacy.assumptions
+    assert quoted.privacy.adjacency == quoted.steps[0].privacy.adjacency  # type: ignore[union-attr]
+    assert quoted.ledger is not None
+
+
+def test_tables_and_laplace_sums_are_listed_with_their_noise() -> None:
+    model = FunctionalMechanismClassifier((-3.0, 3.0), noise="laplace")
+    quoted = model.quote(n_rows=400, n_features=3)
+    assert {release.noise for release in quoted.releases} == {"Laplace"}
+    for release in quoted.releases:
+        scale = release.noise_std / math.sqrt(2.0)
+        assert release.multiplier == pytest.approx(release.of_a_record / scale)
+    table = PrivateTableEncoder(epsilon=0.5).quote(n_rows=400, n_features=3).releases
+    assert all(release.noise_std > 0.0 for release in table)
+    with pytest.warns(match="epsilon=inf"):
+        free = DPSGDClassifier(epsilon=float("inf")).quote(n_rows=400)
+    assert "Trains without noise: nothing is protected." in str(free)
 
 
 def test_models_of_other_libraries_have_no_quote() -> None:

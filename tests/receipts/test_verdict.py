@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier
-from skfairdp.privacy import Block, Plan, Segment
+from skfairdp.privacy import Block, CountRelease, LaplaceSum, Plan, Segment
 from skfairdp.receipts.verdict import noise_ratios, verdict_on
 
 
@@ -63,6 +64,25 @@ def test_votes_are_compared_with_the_number_of_teachers() -> None:
     assert few.verdict.level == "too small"
     many = PATEClassifier(n_teachers=1000, epsilon=4.0).quote(n_rows=100_000, n_public=500)
     assert many.verdict.level != "too small"
+
+
+def test_releases_whose_signal_nobody_knows_are_left_out() -> None:
+    table = CountRelease(name="table", epsilon=0.1)
+    counts = Plan(cells=("all",), segments=(), counts=(table,), adjacency="zero-out", delta=0.0)
+    found = verdict_on(counts, crowd=10.0)
+    assert (found.level, found.ratio) == ("useful", 0.0)
+    assert "No release with noise" in found.text
+    idle = replace(counts, segments=plan_of(1, 10.0, 5.0).segments[:1])
+    steps = tuple(replace(segment, steps=0) for segment in idle.segments)
+    assert verdict_on(replace(idle, segments=steps)).ratio == 0.0
+
+
+def test_a_laplace_sum_is_compared_with_the_largest_sum_of_the_crowd() -> None:
+    summed = LaplaceSum(name="moments", max_norm=2.0, weights=(0.5,), scale=3.0)
+    plan = Plan(cells=("all",), segments=(), sums=(summed,), adjacency="zero-out", delta=0.0)
+    assert noise_ratios(plan) == {}
+    (ratio,) = noise_ratios(plan, crowd=60.0).values()
+    assert ratio == pytest.approx(math.sqrt(2.0) * 3.0 / (60.0 * 0.5 * 2.0))
 
 
 @pytest.mark.slow

@@ -38,6 +38,17 @@ def test_rows_are_known_again_from_any_container_and_others_are_not(holds) -> No
     assert not trained_on(BaseEstimator(), holds(TABLE), lambda rows: rows)
 
 
+@pytest.mark.parametrize("cell", ["text", np.nan, 10**400])
+def test_tables_that_hold_more_than_numbers_are_known_again(cell: object) -> None:
+    rows = pd.DataFrame(TABLE).astype(object)
+    rows.iloc[0, 0] = cell  # NaN in a table of numbers, or what makes texts of all its cells
+    for held in (rows, rows.to_numpy(), rows.to_numpy().tolist()):
+        model = of_a_fit(rows)
+        assert trained_on(model, held, None)
+        assert not trained_on(model, rows.assign(**{"0": 1.0}), None)
+    assert not trained_on(model, pd.DataFrame(TABLE + 1.0), None)
+
+
 def of_a_fit(rows: np.ndarray) -> BaseEstimator:
     model = BaseEstimator()
     SeenRows.of(rows).remember_for(model)
@@ -88,7 +99,7 @@ def test_rows_of_which_no_digest_can_be_made_are_refused_before_a_charge(
     def fails(rows: object) -> bytes:
         raise TypeError("no cell of this type can be read")
 
-    monkeypatch.setattr(given, "_digest", fails)
+    monkeypatch.setattr(given, "_row_keys", fails)
     ledger = PrivacyLedger(tmp_path / "spent.db")
     model = FunctionalMechanismClassifier((0.0, 60.0), ledger=ledger)
     with pytest.raises(TypeError, match="no cell"):

@@ -171,15 +171,20 @@ class FunctionalClipper(Clipper):
             if not self.one_by_one:
                 raise
         if self.one_by_one:
+            # Rows that fill up the block draw with the others, where a fit's generator serves them.
+            taken = [t if are_served() else t[: max(n, 1)] for t in (X, *targets)]
             # Copies: how a processor rounds may depend on where a row lies in memory.
-            records = ([t.clone() for t in row] for row in zip(X, *targets, strict=True))
+            records = ([t.clone() for t in row] for row in zip(*taken, strict=True))
             watching = nullcontext() if are_served() else OwnDraws(np.random.default_rng())
             with watching as watch, self.products.everywhere():
                 each = [of_one(trained, *row) for row in records]
             if watch is not None and watch.used:
                 raise ValueError(f"The module {type(module).__name__} {_DRAWS}")
-            gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}
-            outputs = torch.stack([output for _, output in each])
+            gradients = {
+                name: fill(torch.stack([found[name] for found, _ in each]), len(X))
+                for name in trained
+            }
+            outputs = fill(torch.stack([output for _, output in each]), len(X))
         return [gradients[slot.name].detach() for slot in self._layout], outputs.detach()
 
 

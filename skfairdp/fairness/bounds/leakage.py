@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from skfairdp.fairness.bounds.binomial_cells import Floats, Ints, clopper_pearson
-from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.information import MutualInformation, nats_per, numeric_rows
 from skfairdp.foundation.parameters import PROBABILITY, check_values
+from skfairdp.records.groups import Groups, encode_groups
 
 # Shares of the prior in the mixed prediction that are tried; one is chosen on training rows.
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95)

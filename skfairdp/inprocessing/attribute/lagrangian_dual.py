@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skfairdp.engine.run import label_cells
-from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.foundation.assumptions import DECLINING
 from skfairdp.foundation.parameters import COUNT, NORM, POSITIVE, Choice, Number, fixed
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
@@ -25,6 +24,7 @@ from skfairdp.inprocessing.rates.training import (
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.records.groups import Groups, groups_of_training
 
 if TYPE_CHECKING:
     from torch import Tensor

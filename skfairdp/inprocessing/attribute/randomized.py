@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.fairness.groups import Groups, encode_groups, groups_of_training
 from skfairdp.fairness.notions import get_notion
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.documentation import completed_by
@@ -29,6 +28,7 @@ from skfairdp.privacy.streams import row_uniforms
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, encode_groups, groups_of_training
 from skfairdp.records.labels import encode_labels
 from skfairdp.records.rows import check_features, check_rows
 

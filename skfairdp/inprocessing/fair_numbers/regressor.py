@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.exceptions import FairnessWarning, warn_user
-from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.foundation.figures import significant_up
 from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.inprocessing.every_tolerance import OPEN, EveryTolerance
@@ -25,6 +24,7 @@ from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
 from skfairdp.receipts import RowFacts
+from skfairdp.records.groups import Groups, encode_groups
 from skfairdp.records.numbers import TargetBounds
 from skfairdp.records.stored_rows import in_chunks
 

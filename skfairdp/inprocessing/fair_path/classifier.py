@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import DERIVED
 from skfairdp.foundation.parameters import Choice, Number
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
@@ -22,6 +21,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
 from skfairdp.receipts import RowFacts
+from skfairdp.records.groups import Groups
 
 if TYPE_CHECKING:
     from torch import Tensor

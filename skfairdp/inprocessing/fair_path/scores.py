@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from skfairdp.engine.exact_products import elementwise
 from skfairdp.engine.objectives import Objective
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.envelope import costs_of
@@ -120,21 +121,23 @@ class Chances(nn.Module):
 
     def forward(self, X: Tensor) -> Tensor:
         """Return chances of rows, shape (B, n_gains + n_groups * n_classes)."""
-        logits = self.module(X).double()
-        if self._first == 1:
-            eta = torch.sigmoid(logits[:, 0])
-            of_labels, gains = [1.0 - eta, eta], [2.0 * eta - self._twice]
-        else:
-            of_labels = gains = _softmax([*logits[:, : self._first].unbind(1)])
-        nothing = torch.zeros_like(of_labels[0])
-        joint = [[nothing] * self._n_classes for _ in range(self._n_groups)]
-        width = self._n_groups - 1
-        for place, labels in enumerate(self._heads):
-            own = logits[:, self._first + place * width :].unbind(1)[:width]
-            for group, chance in enumerate(_softmax([nothing, *own])):
-                for label in labels:
-                    joint[group][label] = of_labels[label] * chance
-        return torch.stack([*gains, *(part for group in joint for part in group)], dim=1)
+        logits = self.module(X)
+        with elementwise():
+            logits = logits.double()
+            if self._first == 1:
+                eta = torch.sigmoid(logits[:, 0])
+                of_labels, gains = [1.0 - eta, eta], [2.0 * eta - self._twice]
+            else:
+                of_labels = gains = _softmax([*logits[:, : self._first].unbind(1)])
+            nothing = torch.zeros_like(of_labels[0])
+            joint = [[nothing] * self._n_classes for _ in range(self._n_groups)]
+            width = self._n_groups - 1
+            for place, labels in enumerate(self._heads):
+                own = logits[:, self._first + place * width :].unbind(1)[:width]
+                for group, chance in enumerate(_softmax([nothing, *own])):
+                    for label in labels:
+                        joint[group][label] = of_labels[label] * chance
+            return torch.stack([*gains, *(part for group in joint for part in group)], dim=1)
 
 
 def _softmax(columns: list[Tensor]) -> list[Tensor]:
@@ -163,13 +166,14 @@ class Scores(nn.Module):
 
     def forward(self, X: Tensor) -> Tensor:
         """Return the scores of rows, shape (B, 2) for two classes, else (B, 2 * n_answers)."""
-        n = len(self._costs)
-        columns: Sequence[Tensor] = self.chances(X).unbind(1)
-        scores = []
-        for costs in self._costs:
-            score = torch.zeros_like(columns[0])
-            for cost, chance in zip(costs, columns[n:], strict=True):
-                if cost != 0.0:
-                    score = score + cost * chance
-            scores.append(score)
-        return torch.stack([*columns[:n], *scores], dim=1)
+        chances = self.chances(X)
+        with elementwise():
+            columns: Sequence[Tensor] = chances.unbind(1)
+            n, scores = len(self._costs), []
+            for costs in self._costs:
+                score = torch.zeros_like(columns[0])
+                for cost, chance in zip(costs, columns[n:], strict=True):
+                    if cost != 0.0:
+                        score = score + cost * chance
+                scores.append(score)
+            return torch.stack([*columns[:n], *scores], dim=1)

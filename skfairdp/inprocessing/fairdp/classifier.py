@@ -19,6 +19,7 @@ from skfairdp.foundation.parameters import (
     Choice,
     Number,
 )
+from skfairdp.inprocessing.budgeted import refuse_price
 from skfairdp.inprocessing.fairdp.head_ensembles import EnsembleClassifier, logit
 from skfairdp.inprocessing.fairdp.plan import fairdp_plan
 from skfairdp.inprocessing.gradient import NONE, Run
@@ -159,7 +160,8 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
             )
         price, tables = self.check_epsilon, self._tables
         said = f"'check_epsilon' = {price:g} for {tables} tables"
-        self._refuse_price(tables * price, said, "set it lower, or 'check_every' higher")
+        cure = "set it lower, or 'check_every' higher"
+        refuse_price(self.epsilon, tables * price, said, cure)
 
     @property
     def _tables(self) -> int:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from skfairdp.engine.moment_bounds import l1_bounds, l2_bounds
-from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.foundation.assumptions import BOUNDS_DECLARED
 from skfairdp.foundation.parameters import NORM, PROBABILITY, Choice, Number, check_parameters
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
@@ -21,6 +20,7 @@ from skfairdp.privacy.plan import LaplaceSum, Plan
 from skfairdp.privacy.sizes import Sizes
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.groups import Groups, groups_of_training
 
 if TYPE_CHECKING:
     from skfairdp.engine.moment_sums import Moments
@@ -144,9 +144,8 @@ class FunctionalMechanismClassifier(SizedByGroup):
         bounded = self._bounded(X.shape[1])
         groups = self._encode_groups(given.sensitive_features, len(X))
         noise, persons = self._randomness()[1], given.persons(len(X))
-        counted = groups_of_records(groups, persons)
-        n = persons.count if persons else len(X)
-        facts = RowFacts(n, counted, X.shape[1], self._protected(given.unit))
+        unit = self._protected(given.unit)
+        facts = RowFacts.of(len(X), groups, persons, n_features=X.shape[1], unit=unit)
         quote = self._settled(facts, noise, charge)
         plan, sizes = quote.plan, quote.sizes
         assert plan is not None
@@ -154,7 +153,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
         d, n_sums = bounded.d, len(plan.cells) if self._each_cell else 1
         plan.check_exact_noise(n_sums * (d + d * (d + 1) // 2))
-        moment_margin(weighted[0].weights, sizes.total, n)  # refuses what it can't bound
+        moment_margin(weighted[0].weights, sizes.total, facts.n)  # refuses what it can't bound
         charge(quote.privacy)  # before a row enters a sum
 
         codes = np.zeros(len(X), dtype=np.int64) if groups is None else groups.codes.copy()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skfairdp.engine.run import label_cells
-from skfairdp.fairness.groups import Groups
 from skfairdp.foundation.parameters import PROBABILITY
 from skfairdp.inprocessing.class_weights import refuse_threshold_of_several
 from skfairdp.inprocessing.gradient import Run
@@ -17,6 +16,7 @@ from skfairdp.inprocessing.rates.constraints import RateConstraints, compared_gr
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian, ScaledAscent
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.records.groups import Groups
 
 if TYPE_CHECKING:
     import torch

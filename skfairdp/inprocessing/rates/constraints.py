@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.fairness.notions import Notion, Stratum, get_notions
 from skfairdp.foundation.parameters import Number
+from skfairdp.records.groups import Groups, groups_of_training
 
 Floats = NDArray[np.float64]
 TINY = float(np.finfo(np.float64).tiny)

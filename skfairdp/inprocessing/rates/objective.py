@@ -51,7 +51,7 @@ class SoftCosts(Objective):
         self.set_coefficients(np.zeros(shape), torch.zeros(()))
 
     def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
-        """Replace A by other released values, in dtype and on the device of `like`."""
+        """Replace A by other released values, in the dtype of `like`."""
         rows = coefficients.reshape(-1, coefficients.shape[-1])
         # A last row, of zeros, for records that belong to no cell.
         padded = np.concatenate([rows, np.zeros_like(rows[:1])])
@@ -66,7 +66,7 @@ class SoftCosts(Objective):
 
     def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
         soft = self._kind.scores(output, self._sharpness)
-        pull = (self._table[targets[1]] * soft).sum(dim=-1)
+        pull = (self._table.to(output.device)[targets[1]] * soft).sum(dim=-1)
         return pull if self._base is None else self._base(output, targets[0]) + pull
 
     def gradient(self, output: Tensor, *targets: Tensor) -> Tensor | None:
@@ -81,10 +81,12 @@ class SoftCosts(Objective):
         if isinstance(self._kind, BinaryObjective):
             soft = torch.sigmoid(output.reshape(-1) * self._sharpness)
             slope = torch.addcmul(soft, soft, soft, value=-1.0)
-            slope.mul_(self._lean.index_select(0, targets[1])).mul_(self._sharpness)
+            slope.mul_(self._lean.to(output.device).index_select(0, targets[1])).mul_(
+                self._sharpness
+            )
             return gradient.add_(slope.view_as(gradient))
         soft = torch.softmax(output * self._sharpness, dim=1)
-        pull = self._table.index_select(0, targets[1])
+        pull = self._table.to(output.device).index_select(0, targets[1])
         centred = pull - (pull * soft).sum(dim=1, keepdim=True)
         return gradient.add_(centred.mul_(soft), alpha=self._sharpness)
 
@@ -181,18 +183,19 @@ class CostObjective(ConstrainedObjective):
             logs = torch.log(output + torch.finfo(output.dtype).eps)
         else:
             logs = torch.log_softmax(output, dim=1)
-        return -(self._weights[targets[-1]] * logs).sum(dim=1)
+        return -(self._weights.to(output.device)[targets[-1]] * logs).sum(dim=1)
 
     def gradient(self, output: Tensor, *targets: Tensor) -> Tensor | None:
         cells = targets[-1]
         if isinstance(self._base, BinaryObjective):
-            total, last = self._total_and_last.index_select(0, cells).unbind(1)
+            both = self._total_and_last.to(output.device).index_select(0, cells)
+            total, last = both.unbind(1)
             gradient = torch.sigmoid(output.reshape(-1)).mul_(total).sub_(last)
             return gradient.view(output.shape)
         if isinstance(self._base, NegativeLogLikelihoodObjective):
             return None
         gradient = torch.softmax(output, dim=1)
-        weights = self._weights.index_select(0, cells)
+        weights = self._weights.to(output.device).index_select(0, cells)
         return gradient.mul_(weights.sum(dim=1, keepdim=True)).sub_(weights)
 
 

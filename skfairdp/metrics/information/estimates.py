@@ -13,9 +13,9 @@ from scipy.special import digamma
 from sklearn.metrics import mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
 from skfairdp.foundation.parameters import Number, check_arguments
+from skfairdp.records.groups import encode_groups
 
 
 def plug_in(

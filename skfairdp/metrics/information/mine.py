@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.foundation.parameters import (
@@ -19,6 +18,7 @@ from skfairdp.foundation.parameters import (
     check_values,
 )
 from skfairdp.metrics.information.estimates import estimated, nearest_neighbours, other_numbers
+from skfairdp.records.groups import encode_groups
 
 _HIDDEN = (100, 100)
 _AVERAGED = 100

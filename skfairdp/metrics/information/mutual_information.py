@@ -11,12 +11,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound, held_out_prediction
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.foundation.parameters import COUNT, Choice, check_arguments, check_values
 from skfairdp.metrics.information import estimates
 from skfairdp.metrics.information.mine import mine
+from skfairdp.records.groups import encode_groups
 
 _METHODS = ("auto", "plug_in", "nearest_neighbours", "mine", "classifier")
 _ROWS_PER_CELL = 5  # on average, for the correction of a table's bias to hold

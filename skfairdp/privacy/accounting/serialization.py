@@ -10,6 +10,7 @@ import attr
 import numpy as np
 from dp_accounting import dp_event as events
 
+from skfairdp.foundation.parameters import plain_label
 from skfairdp.privacy.accounting.events import FailureDpEvent
 
 # Only these are read back: a document cannot name a class of its own choice.
@@ -94,13 +95,6 @@ def number_from_json(value: float | str) -> float:
     return math.inf if isinstance(value, str) else value
 
 
-def plain_label(label: Hashable) -> Hashable:
-    """Turn numpy scalars, also inside tuples, into Python ones."""
-    if isinstance(label, tuple):
-        return tuple(plain_label(part) for part in label)
-    return label.item() if isinstance(label, np.generic) else label
-
-
 def label_to_json(label: Hashable) -> Any:
     """Write a group label; an intersection (a tuple) becomes a list."""
     label = plain_label(label)
@@ -108,6 +102,8 @@ def label_to_json(label: Hashable) -> Any:
         return [label_to_json(part) for part in label]
     if isinstance(label, float) and not math.isfinite(label):
         raise ValueError(f"cannot write the group label {label!r}: give finite numbers")
+    if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+        raise ValueError(f"cannot write the group label {label!a}: give text in Unicode")
     if label is None or isinstance(label, (str, bool, int, float)):
         return label
     raise ValueError(

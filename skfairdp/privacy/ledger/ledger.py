@@ -48,7 +48,8 @@ class PrivacyLedger:
     data_set : str, default="default"
         Name of the rows that are charged. One file can hold several. All fits on parts of
         the same rows, such as folds, belong to one name. It is printed; choose one that
-        reveals nothing, or make one with `skfairdp.privacy.ledger.data_set_name`.
+        reveals nothing, or make one with `skfairdp.privacy.ledger.data_set_name`. One that reads
+        like another of the file (in capitals, say) is refused.
     budget : (float, float) or None, default=None
         Largest total (epsilon, delta) of the data set, in nats. Written at the first use
         and not changed afterwards; it need not be repeated.

@@ -32,7 +32,7 @@ _COLUMNS = "position, data_set, kind, entry, content, digest"
 
 
 class Damaged(Exception):
-    """A file that this package has not left like that."""
+    """The ledger file holds something that this package did not write."""
 
 
 class Head(NamedTuple):

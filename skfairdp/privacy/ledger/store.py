@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import sqlite3
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -59,6 +60,7 @@ class Store:
         return head == (0, "") or any(head == (r.position, r.digest) for r in self._records)
 
     def entries(self, data_set: str) -> tuple[Entry, ...]:
+        self._refuse_alike(data_set)
         return self._entries(r for r in self._records if r.entry and r.data_set == data_set)
 
     @staticmethod
@@ -74,6 +76,7 @@ class Store:
         return tuple(sorted({record.data_set for record in self._records[1:]}))
 
     def budget(self, data_set: str) -> Budget | None:
+        self._refuse_alike(data_set)
         found = [r for r in self._records if (r.data_set, r.kind) == (data_set, BUDGET)]
         if not found:
             return None
@@ -81,6 +84,20 @@ class Store:
             return Budget(**_read(found[-1]))
         except (ValueError, TypeError) as error:
             raise Damaged(f"the budget of {data_set!r} cannot be read ({error})") from error
+
+    def _refuse_alike(self, data_set: str) -> None:
+        """Refuse a new name that people cannot tell from one in the file, with what it spent."""
+        names = {record.data_set for record in self._records[1:]}
+        if data_set in names:
+            return
+        for other in sorted(names):
+            if _as_read(other) == _as_read(data_set):
+                raise LedgerError(
+                    f"The ledger holds the data set {other!a}, and {data_set!a} reads "
+                    "alike: as another data set it would have a budget of its own for what may be "
+                    f"the same rows. Use data_set={other!a}, or a name that people can tell "
+                    "from it."
+                )
 
     def set_budget(self, data_set: str, budget: Budget) -> None:
         """Write the budget of a data set, unless that is what the file has."""
@@ -149,6 +166,15 @@ class Store:
     def _append(self, data_set: str, kind: str, entry: int, value: dict[str, object]) -> None:
         assert self._connection is not None
         self._records.append(append(self._connection, self.head, data_set, kind, entry, value))
+
+
+def _as_read(name: str) -> str:
+    """Name without accidents of writing: case, blanks, composed letters, invisible characters."""
+    # Twice, as lower case may need composing again.
+    for _ in range(2):
+        name = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    seen = (c for c in name if unicodedata.category(c) not in ("Cf", "Cc") or c.isspace())
+    return " ".join("".join(seen).split())
 
 
 def _read(record: Record) -> dict[str, Any]:

@@ -7,7 +7,9 @@ import site
 import sys
 import sysconfig
 import types
+from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache
+from importlib import metadata
 from itertools import takewhile
 from operator import is_
 from pathlib import Path
@@ -47,7 +49,27 @@ def _installed(top: str) -> bool:
         return False
     named = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
     folders = (*named, *site.getsitepackages(), site.getusersitepackages())
+    return _is_below(file, folders) or _is_below(file, _folders_by_package().get(top, ()))
+
+
+def _is_below(file: str, folders: Iterable[str | Path]) -> bool:
     return any(Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in folders)
+
+
+@cache
+def _folders_by_package() -> dict[str, list[Path]]:
+    """List the folders into which wheels put each package, e.g. by ``pip install --target``.
+
+    Wheels leave a list of their files there. In a checkout or an editable install, none lists the
+    package.
+    """
+    found: dict[str, list[Path]] = {}
+    for package, names in metadata.packages_distributions().items():
+        for name in names:
+            wheel = metadata.distribution(name)
+            if wheel.read_text("RECORD") is not None:
+                found.setdefault(package, []).append(Path(str(wheel.locate_file(""))))
+    return found
 
 
 def library_name(value: Any) -> str | None:
@@ -85,6 +107,7 @@ def code_parts(code: types.CodeType) -> list[Any]:
     ]
 
 
+@lru_cache(maxsize=1024)
 def names_used(code: types.CodeType) -> dict[str, set[tuple[str, ...]]]:
     """Global names that code reads, each with the attributes that it takes of it at once.
 

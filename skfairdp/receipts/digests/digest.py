@@ -16,6 +16,7 @@ from sklearn.utils import Bunch
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.receipts.digests import code, state
 
+_LENGTH, _SHORT = struct.Struct("<q"), 4096  # bytes from which on a part is not copied
 _MAPPINGS = (dict, Bunch, OrderedDict, types.MappingProxyType)
 # Names of things that have moved since, as digests of earlier models have them.
 _FORMER = {"skfairdp.receipts.digests.state.Recipe": "skfairdp.digests.state.Recipe"}
@@ -254,8 +255,12 @@ def _joined(*parts: bytes) -> bytes:
     """Digest of parts, each with its length, so that no two sequences look alike."""
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(struct.pack("<q", len(part)))
-        digest.update(part)
+        length = _LENGTH.pack(len(part))
+        if len(part) < _SHORT:  # one call is faster than two
+            digest.update(length + part)
+        else:
+            digest.update(length)
+            digest.update(part)
     return digest.digest()
 
 

@@ -120,3 +120,21 @@ def test_a_cached_answer_is_not_trusted_for_a_plan_that_only_looks_alike():
     answer = noise_multiplier_for(1.0, 1e-5, deceptive)
     assert answer > 1.9 * multiplier
     assert epsilon(deceptive(answer)) <= 1.0
+
+
+def test_noise_that_never_suffices_is_refused_and_not_approximated():
+    honest = maker(0.3, 20)
+    with pytest.raises(ValueError, match="was not met by noise multipliers up to 1e"):
+        noise_multiplier_for(0.01, 1e-5, lambda multiplier: honest(min(multiplier, 5.0)))
+
+
+def test_where_the_cost_jumps_over_the_target_the_lower_cost_is_taken():
+    honest = maker(0.3, 20)
+
+    def in_steps(multiplier):
+        return honest(1.0 if multiplier < 2.0 else 20.0)
+
+    cheap, dear = epsilon(in_steps(2.0)), epsilon(in_steps(1.0))
+    answer = noise_multiplier_for((cheap + dear) / 2, 1e-5, in_steps)
+    assert epsilon(in_steps(answer)) == cheap
+    assert answer == pytest.approx(2.0)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from skfairdp.fairness.groups import Groups, label_order
-from skfairdp.foundation.parameters import COUNT, GROUP_SIZE, GROUPS, Number
-from skfairdp.privacy.accounting.serialization import plain_label
-from skfairdp.privacy.sizes import Sizes
+from skfairdp.foundation.parameters import COUNT, GROUP_SIZE, GROUPS, Number, plain_label
+from skfairdp.records.groups import Groups, groups_of_records, label_order
+from skfairdp.records.persons import Persons
 
 _FEATURES = Number(0, integer=True)
 
@@ -56,20 +55,28 @@ class RowFacts:
             kept = Groups(self.groups.labels, nobody, totals=self.groups.counts)
             object.__setattr__(self, "groups", kept)
 
-    def numbering(self, sizes: Sizes) -> Sizes:
-        """Add the public numbers of groups and classes to the sizes that a plan is made for.
+    @classmethod
+    def of(cls, n_rows: int, groups: Groups | None, persons: Persons | None, **others: Any) -> Self:
+        """State the facts about rows that were read: about persons, where these have several.
 
         Parameters
         ----------
-        sizes : Sizes
-            Sizes that are declared, taken from the rows, or bought.
+        n_rows : int
+            Number of rows.
+        groups : Groups or None
+            Groups of the rows. Persons with rows of two groups are refused.
+        persons : Persons or None
+            Persons of the rows; None where each row is a person.
+        **others
+            Further facts, by name.
 
         Returns
         -------
-        Sizes
+        RowFacts
         """
-        n_groups = None if self.groups is None else len(self.groups.labels)
-        return replace(sizes, n_groups=n_groups, n_classes=self.n_classes)
+        if persons is None:
+            return cls(n_rows, groups, **others)
+        return cls(persons.count, groups_of_records(groups, persons), **others)
 
     def among(self, declared: Sequence[Any] | None) -> RowFacts:
         """Keep the facts about declared groups alone.

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skfairdp import fairness, records
 from skfairdp.exceptions import UnknownGroupError
-from skfairdp.fairness.groups import encode_groups, groups_of_training
+from skfairdp.records.groups import encode_groups, groups_of_training
 
 VALUES = ["b", "a", "b"]
 
@@ -134,3 +135,11 @@ def test_labels_do_not_depend_on_row_order(values, random):
     assert one.labels == other.labels
     for value, code in zip(values, one.codes, strict=True):
         assert (code < 0) if value is None else one.labels[code] == value
+
+
+@pytest.mark.parametrize("name", ["Groups", "encode_groups"])
+def test_names_that_moved_from_fairness_are_found_there_with_a_warning(name: str) -> None:
+    with pytest.warns(FutureWarning, match=f"skfairdp.records.{name}"):
+        assert getattr(fairness, name) is getattr(records, name)
+    with pytest.raises(AttributeError):
+        fairness.encode_everything  # noqa: B018

@@ -103,7 +103,7 @@ def encode_groups(
 
     Examples
     --------
-    >>> from skfairdp.fairness.groups import encode_groups
+    >>> from skfairdp.records.groups import encode_groups
     >>> groups = encode_groups(["b", "a", None], n_rows=3, on_missing="drop")
     >>> groups.labels, groups.codes.tolist()
     (('a', 'b'), [1, 0, -1])

@@ -13,8 +13,9 @@ from skfairdp import (
     PrivateTableEncoder,
     quote,
 )
-from skfairdp.fairness.groups import encode_groups
 from skfairdp.receipts import RowFacts
+from skfairdp.records import Given
+from skfairdp.records.groups import encode_groups
 
 
 def test_facts_hold_no_code_of_a_row() -> None:
@@ -94,3 +95,15 @@ def test_a_quote_leaves_the_estimator_as_it_is() -> None:
     model.quote(n_rows=500)
     assert model.random_state.get_state()[1].tolist() == before
     assert {name for name in vars(model) if name.endswith("_")} == set()
+
+
+def test_facts_are_about_persons_where_these_have_several_rows() -> None:
+    groups = encode_groups(["a", "b", "b", "b"], n_rows=4)
+    persons = Given(np.zeros((4, 1)), person_ids=[7, 8, 8, 9]).persons(4)
+    alone, several = RowFacts.of(4, groups, None), RowFacts.of(4, groups, persons, unit="person")
+    assert alone.groups is not None
+    assert several.groups is not None
+    assert (alone.n, alone.groups.counts.tolist()) == (4, [1, 3])
+    assert (several.n, several.groups.counts.tolist(), several.unit) == (3, [1, 2], "person")
+    with pytest.raises(ValueError, match="rows of different groups"):
+        RowFacts.of(4, encode_groups(["a", "b", "a", "b"], n_rows=4), persons)
