@@ -17,9 +17,9 @@ LIMITS = {
     "DPSGDClassifier.fit": (63, 396, 65),
     "the same with a ledger": (63, 392, 69),
     "FairPathClassifier.fit": (75, 504, 86),
-    "certify": (50, 271, 79),
+    "certify": (50, 271, 77),
     "str of the certificate": (22, 105, 29),
-    "skfairdp report": (134, 903, 228),
+    "skfairdp report": (134, 903, 221),
 }
 
 # python -m tests.walk --counts

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import distributed
 
-from skfairdp.engine.overlap import sketch
+from skfairdp import DPSGDClassifier
+from skfairdp.engine.overlap import Sketch, sketch
 from skfairdp.engine.processes import Processes
 from tests.processes import as_one_of_two
 
@@ -118,3 +119,27 @@ def test_a_process_that_is_gone_is_named_and_nothing_is_given_back(two) -> None:
     ):
         processes.first(1)
     assert "Connection closed" in str(ended.value.__cause__)
+
+
+def test_a_fit_as_one_of_two_counts_the_rows_of_both_and_states_it(two) -> None:
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(60, 2)), np.arange(60) % 2
+    keys: list[bytes] = []
+
+    def other(value: Any) -> Any:
+        if isinstance(value, bytes):
+            keys.append(value)
+        return sketch([X + 1.0], keys[-1]) if isinstance(value, Sketch) else value
+
+    two(other)
+    model = DPSGDClassifier(max_epochs=1, delta=1e-3, progress=False)
+    groups = np.array(["a", "b"])[codes]
+    model.fit(X, codes, sensitive_features=groups)
+    assert model.plan_.segments[0].expected_sizes[0] / model.plan_.segments[0].rates[0] == (
+        pytest.approx(65.0)  # the other says that it has five rows
+    )
+    stated = model.privacy_.assumptions if model.privacy_ else ()
+    assert any("ran in 2 processes" in text for text in stated)
+    with pytest.raises(ValueError, match="'person_ids' needs all rows in one process"):
+        model.fit(X, codes, sensitive_features=groups, person_ids=np.arange(60))
+    assert not hasattr(model, "receipt_")

@@ -111,3 +111,40 @@ def test_counts_that_cannot_be_are_refused(change, words):
 def test_a_derivation_of_an_unknown_kind_or_from_other_inputs_is_refused(kind, inputs, words):
     with pytest.raises(ValueError, match=words):
         Derivation.of(kind, **inputs)
+
+
+def cells(noisy=False, **changes):
+    given = {"successes": 3.0, "trials": 10.0, "noisy": noisy} | changes
+    return tuple(CellCount(group, "label 1", **given) for group in (("F", 1), ("M", 2)))
+
+
+NOISY = {"claims": 1, "epsilon": 1.0, "public_sizes": False, "terms": ((1, 1),)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "counts", "words"),
+    [
+        ("exact test", {"claims": 1}, cells()[:1], "one of every group in every stratum"),
+        ("exact test", {"claims": 1}, (), "one of every group in every stratum"),
+        ("exact test", {"claims": 1}, cells(noisy=True), "allows for the noise"),
+        ("noisy counts", NOISY, cells(), "counts that are marked so"),
+        ("noisy counts", NOISY | {"terms": ((1,),)}, cells(noisy=True), "two numbers of noise"),
+        ("noisy counts", NOISY | {"terms": ((0, 1),)}, cells(noisy=True), "two numbers of noise"),
+        ("noisy counts", NOISY, cells(noisy=True, successes=2.5), "must be whole numbers"),
+    ],
+)
+def test_a_stored_claim_whose_counts_do_not_fit_its_bound_is_not_computed(
+    kind, inputs, counts, words
+):
+    stated = claim(bound=1.0, counts=counts, estimate=None)
+    with pytest.raises(ValueError, match=words):
+        recomputed_bound(stated, Derivation.of(kind, **inputs))
+
+
+def test_a_bound_from_noisy_counts_is_wider_than_the_exact_one():
+    exact = recomputed_bound(
+        claim(counts=cells(), bound=1.0), Derivation.of("exact test", claims=1)
+    )
+    for public in (False, True):
+        how = Derivation.of("noisy counts", **(NOISY | {"public_sizes": public}))
+        assert exact < recomputed_bound(claim(counts=cells(noisy=True), bound=1.0), how) <= 1.0

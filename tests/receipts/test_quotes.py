@@ -27,6 +27,8 @@ from skfairdp import (
 )
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicScaler
+from skfairdp.privacy import CountRelease, Plan
+from skfairdp.receipts import Quote
 
 FAST = {"max_epochs": 2, "progress": False}
 
@@ -233,3 +235,20 @@ def test_harmless_containers_leave_the_price(inner: Any) -> None:
     assert promised is not None
     assert quoted.epsilon == promised.epsilon
     assert not promised.is_void
+
+
+@pytest.mark.parametrize(("epsilon", "std"), [(math.log(2.0), 2.0), (math.inf, 0.0)])
+def test_the_noise_of_a_table_is_that_of_discrete_laplace_draws(epsilon, std) -> None:
+    table = CountRelease(name="table", epsilon=epsilon, releases=3)
+    plan = Plan(cells=("all",), segments=(), counts=(table,), adjacency="zero-out", delta=0.0)
+    (found,) = Quote("a table", None, None, plan=plan).releases
+    assert (found.times, found.of_a_record) == (3, 1.0)
+    assert found.noise_std == pytest.approx(std)
+
+
+def test_a_ledger_without_a_budget_has_no_end_and_says_its_total(tmp_path: Any) -> None:
+    room = DPSGDClassifier(ledger=PrivacyLedger(tmp_path / "spent.db"), **FAST)
+    quoted = room.quote(n_rows=400)
+    assert quoted.ledger is not None
+    assert quoted.ledger.left is None
+    assert "afterwards: ε = " in str(quoted)
