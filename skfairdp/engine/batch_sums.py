@@ -101,9 +101,9 @@ class BatchSums:
         outputs: list[Tensor] | None = None,
     ) -> tuple[Tensor, Batch, tuple[Tensor, ...]]:
         """Release a gradient; also its batch, and the targets of the batch's rows."""
+        self.meter.draw(segment)
         if not (self.own is None or segment in self.own):
             self._refuse_table(segment)
-        self.meter.draw(segment)
         block = segment.blocks[0]
         weights, std = block.weights, block.noise_std
         if cell_weights is None:
