@@ -79,6 +79,7 @@ class BatchSums:
 
     def __post_init__(self, plan: Plan) -> None:
         self.meter = Meter(plan)
+        self._tables = [] if self.own is None else [s for s in plan.segments if s not in self.own]
         rows, cells = self._rows, (self._rows.codes, len(plan.cells), self._noise.sampling)
         own, stored = rows.persons, rows.stored
         self._sampler = PoissonSampler(*cells) if own is None else PersonSampler(*cells, own)
@@ -101,9 +102,9 @@ class BatchSums:
         outputs: list[Tensor] | None = None,
     ) -> tuple[Tensor, Batch, tuple[Tensor, ...]]:
         """Release a gradient; also its batch, and the targets of the batch's rows."""
-        self.meter.draw(segment)
-        if not (self.own is None or segment in self.own):
+        if segment in self._tables:
             self._refuse_table(segment)
+        self.meter.draw(segment)
         block = segment.blocks[0]
         weights, std = block.weights, block.noise_std
         if cell_weights is None:

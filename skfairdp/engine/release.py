@@ -152,7 +152,7 @@ class NoisyRelease(BatchSums):
         (p,): in units of the gradients: multiplied by the largest clipping norm again; `norms`
         (n_cells,): the clipping norms.
         """
-        if not (self.own is None or segment in self.own):
+        if segment in self._tables:
             self._refuse_table(segment)
         self.meter.draw(segment)
         count_block, block = segment.blocks
@@ -200,7 +200,7 @@ class NoisyRelease(BatchSums):
         whole batch, before weighting; a micro-batch gets the n_heads-th part. `head_scale`:
         factor on the weights and on the noise of the micro-batch sums.
         """
-        if not (self.own is None or segment in self.own):
+        if segment in self._tables:
             self._refuse_table(segment)
         self.meter.draw(segment)
         block = segment.blocks[0]
