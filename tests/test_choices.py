@@ -28,6 +28,12 @@ EXACT = {"exact", "order", "proof"}
 
 LISTED: dict[str, dict[str, str]] = {
     "additive/classifier.py": {"order": "DPAdditiveClassifier.reason_codes"},
+    "additive/design.py": {"order": "Pair.shape"},
+    "additive/model.py": {"order": "AdditiveModel._descend", "exact": "_draw_map"},
+    "additive/pairs.py": {
+        "none": "candidates cells_of choose_pairs",
+        "order": "_entries cell_names",
+    },
     "aggregation/shards.py": {"order": "rows_by_shard"},
     "aggregation/student.py": {"order": "Student.codes"},
     "aggregation/teachers/parallel.py": {"order": "NetTeacher.predict"},

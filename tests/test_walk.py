@@ -19,7 +19,7 @@ LIMITS = {
     "FairPathClassifier.fit": (75, 504, 86),
     "certify": (50, 271, 79),
     "str of the certificate": (22, 105, 29),
-    "skfairdp report": (134, 903, 228),
+    "skfairdp report": (134, 903, 221),
 }
 
 # python -m tests.walk --counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,35 @@ from skfairdp.preprocessing.levels import OTHER, Categories, Intervals, Levels
 MERGED, FEWEST = 4, 4
 # Euclidean norm of every row, the constant 1 of the intercept left out.
 NORM = 4.0
+# Cells of the values of each column of a pair; missing values may have one more.
+SIDE = 4
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two columns whose cells have inputs of their own.
+
+    `columns`: their places. `cells`: of each column the cell of each level, a missing value last.
+    `shares`: noisy share of the rows in each cell of each column.
+    """
+
+    columns: tuple[int, int]
+    cells: tuple[tuple[int, ...], tuple[int, ...]]
+    shares: tuple[tuple[float, ...], tuple[float, ...]]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of cells of each column."""
+        first, second = self.cells
+        return max(first) + 1, max(second) + 1
+
+    def codes(self, levels: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Cell of each row, from the levels of its columns."""
+        first, second = (
+            np.asarray(cells)[levels[column]]
+            for cells, column in zip(self.cells, self.columns, strict=True)
+        )
+        return np.asarray(first * self.shape[1] + second)
 
 
 def levels_of(X: object) -> tuple[tuple[str, Levels], ...]:
@@ -47,10 +77,16 @@ def levels_of(X: object) -> tuple[tuple[str, Levels], ...]:
 
 
 class Design:
-    """Positions of the levels of each column among the inputs of a linear net."""
+    """Positions of the levels of each column among the inputs of a linear net.
 
-    def __init__(self, levels: Sequence[Levels]) -> None:
-        self.levels = tuple(levels)
+    `pairs`: of columns whose cells have an input each, after those of the columns. `most_pairs`:
+    for how many there is room among the inputs; what is not used is 0 in every row.
+    """
+
+    def __init__(
+        self, levels: Sequence[Levels], pairs: Sequence[Pair] = (), most_pairs: int = 0
+    ) -> None:
+        self.levels, self.pairs = tuple(levels), tuple(pairs)
         self._blocks: list[list[tuple[int, int, int]]] = []
         self.width = 0
         for level in self.levels:
@@ -61,24 +97,35 @@ class Design:
                 self.width += size
                 merged *= MERGED
             self._blocks.append(blocks)
-        self.value = NORM / math.sqrt(sum(map(len, self._blocks)))
+        self.n_inputs = self.width + most_pairs * (SIDE + 1) ** 2
+        self._cells: list[tuple[int, int]] = []
+        for pair in self.pairs:
+            self._cells.append((self.width, math.prod(pair.shape)))
+            self.width += math.prod(pair.shape)
+        self.value = NORM / math.sqrt(sum(map(len, self._blocks)) + len(self.pairs))
 
     @property
     def finest(self) -> NDArray[np.int64]:
         """Inputs of the finest levels, column by column, that of a missing value last."""
-        return np.concatenate([inputs[0] for inputs, _ in self.columns()])
+        return np.concatenate([inputs[0] for inputs, _ in self.columns()][: len(self.levels)])
 
     @property
     def block_of_inputs(self) -> NDArray[np.int64]:
-        """Number of the block, a column at one resolution, of each input."""
+        """Number of the block, a column at one resolution or a pair, of each input."""
         sizes = [size for blocks in self._blocks for _, _, size in blocks]
+        sizes += [size for _, size in self._cells]
         return np.repeat(np.arange(len(sizes)), sizes)
 
     def columns(self) -> Iterator[tuple[NDArray[np.int64], int]]:
-        """Inputs (resolutions, levels) of each column's levels, finest first; and their number."""
+        """Inputs (resolutions, levels) of each column's levels, finest first; and their number.
+
+        After the columns, those of the cells of each pair.
+        """
         for place, blocks in enumerate(self._blocks):
             inputs = [start + positions for start, positions in self._positions(place)]
             yield np.array(inputs), sum(size for _, _, size in blocks)
+        for start, size in self._cells:
+            yield start + np.arange(size)[None], size
 
     def codes(self, table: pd.DataFrame) -> Iterator[NDArray[np.int64]]:
         """Level of each row, column by column; a missing value is after the last one."""
@@ -88,11 +135,14 @@ class Design:
 
     def rows(self, table: pd.DataFrame) -> NDArray[np.float32]:
         """Inputs of the net: every row has as many entries as any other, all of one size."""
-        inputs = np.zeros((len(table), self.width), dtype=np.float32)
+        inputs = np.zeros((len(table), self.n_inputs), dtype=np.float32)
         at = np.arange(len(table))
-        for place, codes in enumerate(self.codes(table)):
+        levels = list(self.codes(table))
+        for place, codes in enumerate(levels):
             for start, positions in self._positions(place):
                 inputs[at, start + positions[codes]] = self.value
+        for (start, _), pair in zip(self._cells, self.pairs, strict=True):
+            inputs[at, start + pair.codes(levels)] = self.value
         return inputs
 
     def contributions(self, weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
@@ -104,6 +154,13 @@ class Design:
             self.value
             * np.sum([weights[start + at] for start, at in self._positions(place)], axis=0)
             for place in range(len(self.levels))
+        ]
+
+    def maps(self, weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Contribution of each cell of each pair to the output, of the shape of the pair."""
+        return [
+            self.value * weights[start : start + size].reshape(pair.shape)
+            for (start, size), pair in zip(self._cells, self.pairs, strict=True)
         ]
 
     def _positions(self, place: int) -> Iterator[tuple[int, NDArray[np.int64]]]:

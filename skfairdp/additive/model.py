@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.additive.design import Design, levels_of
+from skfairdp.additive.design import Design, Pair, levels_of
+from skfairdp.additive.pairs import PAIRS_SHARE, cell_inputs, cell_names, choose_pairs
 from skfairdp.foundation.assumptions import LEVELS
 from skfairdp.foundation.parameters import MAPPING, SEQUENCE, Number, check_parameters, fixed
 from skfairdp.inprocessing.gradient import NONE, GradientPredictor, Run
@@ -25,12 +26,14 @@ from skfairdp.receipts import Charge, Quote, Receipt
 from skfairdp.records import Given
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from skfairdp.additive.descent import Slopes
 
 # Share of the budget, as one Gaussian release, that buys the counts of levels.
 _LEVELS_SHARE = 0.1
+_TIMES = " × "  # between the names of the columns of a pair
 
 
 class AdditiveModel(GradientPredictor):
@@ -78,6 +81,7 @@ class AdditiveModel(GradientPredictor):
     _auto_batch = 65536, 4
 
     levels_: tuple[tuple[str, Levels], ...] = field(init=False)
+    pairs_: tuple[Pair, ...] = field(init=False)  # where pairs are looked for
 
     @property  # type: ignore[misc]
     def net(self) -> Any:
@@ -91,6 +95,7 @@ class AdditiveModel(GradientPredictor):
         X = checked(self, given.X, reset=True, mixed=True)
         table = self._table(X)
         self.levels_ = levels_of(table)
+        self._check_columns(len(self.levels_))
         receipt = super()._fit(replace(given, X=self._design.rows(table)), charge)
         checked(self, X, reset=True, mixed=True)  # the columns, not the inputs of the net
         return receipt
@@ -98,8 +103,16 @@ class AdditiveModel(GradientPredictor):
     def _try_out(
         self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
     ) -> None:
+        self._check_columns(*row_shape)
         if self._declares():
             levels_of(self._table(np.zeros((2, *row_shape))))
+
+    def _check_columns(self, n_columns: int) -> None:
+        if self._most_pairs and n_columns < 2:
+            raise ValueError(
+                f"'pairs' = {self._most_pairs} needs at least two columns; got {n_columns}. Leave "
+                "it out, or fit on more columns."
+            )
 
     def _plan_sums(
         self, sizes: Sizes, *sums: tuple[str, float, float], counts: tuple[CountRelease, ...] = ()
@@ -110,10 +123,14 @@ class AdditiveModel(GradientPredictor):
         _, norm, std = sums[0]
         # All steps are about one Gaussian release of this multiplier.
         overall = std / norm * sizes.total / (size * math.sqrt(steps.steps))
-        of_levels = overall * math.sqrt((1.0 - _LEVELS_SHARE) / _LEVELS_SHARE)
-        levels = sizes.whole(("levels", 1.0, of_levels))
+        shares = {"levels": _LEVELS_SHARE} | ({"pairs": PAIRS_SHARE} if self._most_pairs else {})
+        left = 1.0 - sum(shares.values())
+        before = [
+            sizes.whole((name, 1.0, overall * math.sqrt(left / share)))
+            for name, share in shares.items()
+        ]
         return sizes.plan(
-            levels, steps, counts=counts, delta=self.delta, exact_noise=self.exact_noise
+            *before, steps, counts=counts, delta=self.delta, exact_noise=self.exact_noise
         )
 
     def _descend(self, run: Run) -> None:
@@ -122,19 +139,30 @@ class AdditiveModel(GradientPredictor):
         from skfairdp.engine.release import Statistic
         from skfairdp.engine.training import run_segment
 
-        levels, steps = run.plan.segments
+        levels, *tables, steps = run.plan.segments
         design, (block,) = self._design, steps.blocks
         n_rows = steps.expected_sizes[0] / steps.rates[0]
         finest, root = design.finest.tolist(), math.sqrt(len(design.levels))
         # Of a row: a vector of norm 1.
         entries = SomeInputs(finest, 1.0 / (design.value * root)).to(run.prepared.flat.vector)
         statistic = Statistic(len(finest), lambda output, *targets: output)
-        counts = run.release.statistic(levels, statistic, entries).cpu().numpy()
+        counts = root * run.release.statistic(levels, statistic, entries).cpu().numpy()
         run.progress.advance()
+        unseen = np.zeros(0, dtype=np.int64)
+        for segment in tables:
+            pairs, of_cells, seen = choose_pairs(
+                run.release, segment, design, counts, self._most_pairs
+            )
+            run.progress.advance()
+            unseen = design.width + np.flatnonzero(~seen)
+            self.pairs_, counts = tuple(pairs), np.append(counts, of_cells)
+            if pairs:
+                design = self._design
+                run.release.recode(cell_inputs(design))
         run.prepared.flat.vector.data.zero_()
         descent = PosteriorDescent(
             design,
-            counts * root,
+            counts,
             n_rows=round(n_rows),
             noise_variance=(n_rows * block.noise_std) ** 2,
             n_steps=steps.steps,
@@ -142,11 +170,17 @@ class AdditiveModel(GradientPredictor):
             prior=self._prior,
         )
 
+        used = np.append(np.arange(design.width), design.n_inputs)  # and the intercept
+
         def moved(gradient: Any) -> Any:
-            return gradient.new_tensor(descent.move(gradient.cpu().numpy()))
+            fall = np.zeros(design.n_inputs + 1)
+            fall[used] = descent.move(gradient.cpu().numpy()[used])
+            return gradient.new_tensor(fall)
 
         optimizer = run.prepared.plain_sgd(1.0)
         run_segment(steps, run.release, optimizer, progress=run.progress, adjust_gradient=moved)
+        # What is learned about cells that have no rows, as far as is known, is all noise.
+        run.prepared.flat.vector.data[unseen] = 0.0
 
     def _slopes(self) -> Slopes:
         """Say how the clipped loss bends."""
@@ -157,8 +191,19 @@ class AdditiveModel(GradientPredictor):
         return () if self.reproducible_noise else (LEVELS.format(how=how),)
 
     @property
+    def _most_pairs(self) -> int:
+        """Most pairs of columns that have inputs of their own."""
+        return 0
+
+    @property
     def _design(self) -> Design:
-        return Design([level for _, level in self.levels_])
+        pairs = vars(self).get("pairs_", ())
+        return Design([level for _, level in self.levels_], pairs, self._most_pairs)
+
+    def _named_pairs(self) -> Iterator[tuple[str, Pair]]:
+        """Pairs with the names of their columns."""
+        for pair in self._design.pairs:
+            yield _TIMES.join(self.levels_[column][0] for column in pair.columns), pair
 
     @property
     def intercept_(self) -> float:
@@ -167,26 +212,43 @@ class AdditiveModel(GradientPredictor):
     @property
     def shape_functions_(self) -> dict[str, pd.DataFrame]:
         """Levels of each column and the contribution of each; see the class."""
-        _, tables = self._tables()
+        _, tables, maps = self._tables()
         shapes = {}
         for (name, level), table in zip(self.levels_, tables, strict=True):
             shape = pd.DataFrame({"level": level_names(level.dtype(), name), "contribution": table})
             if isinstance(level, Intervals):
                 shape.insert(1, "edge", [-math.inf, *level.edges, math.nan])
             shapes[name] = shape
+        for (name, pair), values in zip(self._named_pairs(), maps, strict=True):
+            sides = [
+                pd.Index(cell_names(self.levels_[column][1], cells, named), name=named)
+                for column, cells in zip(pair.columns, pair.cells, strict=True)
+                for named in (self.levels_[column][0],)
+            ]
+            shapes[name] = pd.DataFrame(values, *sides)
         return shapes
 
-    def _tables(self) -> tuple[float, list[np.ndarray]]:
-        """Intercept and centred contributions, in float64 and in units of the prediction."""
+    def _tables(self) -> tuple[float, list[np.ndarray], list[np.ndarray]]:
+        """Intercept and centred contributions, in float64 and in units of the prediction.
+
+        Of columns, by level, and of pairs, by cell. What a pair says about one column alone is
+        added to that column: means of a map over the noisy shares of one column's cells are 0.
+        """
         check_is_fitted(self)
         state = self.module_.state_dict()
         unit, start = self._unit_of_outputs()
         weights = unit * state["head.weight"].cpu().double().numpy()[0]
-        tables = self._design.contributions(weights)
+        design = self._design
+        tables, maps = design.contributions(weights), design.maps(weights)
+        for pair, values in zip(design.pairs, maps, strict=True):
+            for side, axis in ((0, 1), (1, 0)):
+                own = np.average(values, axis=axis, weights=pair.shares[axis])
+                values -= np.expand_dims(own, axis)
+                tables[pair.columns[side]] += own[list(pair.cells[side])]
         means = [float(table.mean()) for table in tables]
         bias = start + unit * float(state["head.bias"].cpu().double().numpy()[0])
         intercept = bias + math.fsum(means)
-        return intercept, [table - mean for table, mean in zip(tables, means, strict=True)]
+        return intercept, [table - mean for table, mean in zip(tables, means, strict=True)], maps
 
     def _unit_of_outputs(self) -> tuple[float, float]:
         """Slope and intercept of predictions as a function of outputs."""
@@ -202,17 +264,20 @@ class AdditiveModel(GradientPredictor):
 
         Returns
         -------
-        DataFrame, shape (n_samples, n_features + 1)
-            The intercept and the columns' contributions. Their sum is the score of a
+        DataFrame, shape (n_samples, n_features + 1 + n_pairs)
+            The intercept and the columns' contributions, then those of pairs of columns, "a × b",
+            if the model has some. Their sum is the score of a
             classifier (`decision_function`), and the number that a regressor predicts before it
             is clipped to its bounds.
         """
-        intercept, tables = self._tables()
+        intercept, tables, maps = self._tables()
         table = self._known(X)
         parts = {"intercept": np.full(len(table), intercept)}
-        found = self._design.codes(table)
+        found = list(self._design.codes(table))
         for (name, _), values, codes in zip(self.levels_, tables, found, strict=True):
             parts[name] = values[codes]
+        for (name, pair), values in zip(self._named_pairs(), maps, strict=True):
+            parts[name] = values.ravel()[pair.codes(found)]
         return pd.DataFrame(parts, index=table.index)
 
     def plot_shapes(self) -> Figure:
@@ -233,6 +298,10 @@ class AdditiveModel(GradientPredictor):
         for axis in axes.flat[len(shapes) :]:
             axis.set_axis_off()
         for axis, (name, shape) in zip(axes.flat, shapes.items(), strict=False):
+            axis.set_title(name)
+            if "contribution" not in shape:
+                _draw_map(axis, shape)
+                continue
             values = shape["contribution"].to_numpy()
             if "edge" in shape and len(shape) > 2:
                 edges = shape["edge"].to_numpy()[1:-1]
@@ -244,7 +313,6 @@ class AdditiveModel(GradientPredictor):
             else:
                 axis.barh(shape["level"], values)
                 axis.invert_yaxis()
-            axis.set_title(name)
         figure.supylabel(f"contribution to the {self._predicts}")
         return figure
 
@@ -277,3 +345,12 @@ class AdditiveModel(GradientPredictor):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _draw_map(axis: Axes, values: pd.DataFrame) -> None:
+    """Draw contributions of the cells of a pair."""
+    most = float(np.abs(values.to_numpy()).max()) or 1.0
+    image = axis.imshow(values, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+    axis.set_xticks(range(values.shape[1]), values.columns, rotation=30, ha="right", fontsize=7)
+    axis.set_yticks(range(values.shape[0]), values.index, fontsize=7)
+    axis.figure.colorbar(image, ax=axis)

@@ -90,6 +90,12 @@ def defaults_of(model: Any) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
+def bound_state_of(model: Any) -> dict[str, Any]:
+    """Return the state that no use of a fitted model changes."""
+    state = model._digest_state()
+    return {name: part for name, part in state.items() if name not in model._changes_by_use}
+
+
 class ChargedFit:
     """Mixin of estimators that reserve the cost of a fit in a ledger, if they have one."""
 
@@ -205,11 +211,6 @@ class FittedState(Certifiable, WithParameters):
         aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
         return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
 
-    def _bound_state(self) -> dict[str, Any]:
-        """Return the state that no use of the fitted model changes."""
-        state = self._digest_state()
-        return {name: part for name, part in state.items() if name not in self._changes_by_use}
-
     def _keep_receipt(
         self, receipt: Receipt, charge: Charge, known: dict[Any, Any] | None = None
     ) -> None:
@@ -218,12 +219,12 @@ class FittedState(Certifiable, WithParameters):
         `known`: of models that are bound together, as in `bind_each`.
         """
         self.receipt_ = receipt
-        digests = bind_each(self._bound_state(), known)
+        digests = bind_each(bound_state_of(self), known)
         self.receipt_ = receipt.settled(digests, charge.commit())
 
     def _bind(self) -> None:
         """Digest anew what a fitted model holds, after a change that its fit stands behind."""
-        self.receipt_ = self.receipt_.settled(bind_each(self._bound_state()))
+        self.receipt_ = self.receipt_.settled(bind_each(bound_state_of(self)))
 
     def _state(self, privacy: PrivacyGuarantee | None, *, one_of_several: bool = False) -> None:
         """Let a fitted model state what its rows have spent beyond its own fit.
@@ -235,7 +236,7 @@ class FittedState(Certifiable, WithParameters):
 
     def _changed_since_fit(self) -> tuple[str, ...]:
         """List, in words, the parts that changed since `fit`; empty for an unchanged model."""
-        receipt, state = vars(self).get("receipt_"), self._bound_state()
+        receipt, state = vars(self).get("receipt_"), bound_state_of(self)
         if receipt is None:
             return changes(None, state)
         # A parameter that an earlier version lacked decides nothing at its default.

@@ -75,7 +75,10 @@ def one_row_each(X: Any, y: Any, sensitive_features: Any, person_ids: Any) -> tu
 
 def refuse_training_rows(deployed: Deployed, X: Any, settings: EvaluationSettings) -> None:
     """Refuse rows that the model was trained on, among others too, where this process knows."""
-    if settings.of_training or deployed.release[1] is not None:  # which would show rows once more
+    steps = [step for _, step in (*deployed.leaves(), *deployed.trained.leaves())]
+    steps += [deployed.final, deployed.trained.final]
+    # A step that releases rows, inside a container too, would release these once more.
+    if settings.of_training or any(map(releases_rows, steps)):
         return
     try:
         transform = deployed.transform if deployed.stages else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
@@ -79,6 +79,7 @@ class BatchSums:
 
     def __post_init__(self, plan: Plan) -> None:
         self.meter = Meter(plan)
+        self._tables = [] if self.own is None else [s for s in plan.segments if s not in self.own]
         rows, cells = self._rows, (self._rows.codes, len(plan.cells), self._noise.sampling)
         own, stored = rows.persons, rows.stored
         self._sampler = PoissonSampler(*cells) if own is None else PersonSampler(*cells, own)
@@ -101,7 +102,7 @@ class BatchSums:
         outputs: list[Tensor] | None = None,
     ) -> tuple[Tensor, Batch, tuple[Tensor, ...]]:
         """Release a gradient; also its batch, and the targets of the batch's rows."""
-        if not (self.own is None or segment in self.own):
+        if segment in self._tables:
             self._refuse_table(segment)
         self.meter.draw(segment)
         block = segment.blocks[0]
@@ -248,19 +249,45 @@ class BatchSums:
         none, and to the sign of what it adds: no record adds more than one to each, whatever is
         asked for. Rows of persons are drawn once, so that all tables are about the same.
         """
-        if self._one_row_each is None and isinstance(self._sampler, PersonSampler):
-            self._one_row_each = np.zeros(len(self._rows.codes), dtype=bool)
-            self._one_row_each[self._sampler.one_row_each()] = True
+        sampler = self._sampler
+        one_row_each = self._chosen(sampler) if isinstance(sampler, PersonSampler) else None
         counts = np.zeros(n_counts, dtype=np.int64)
         for places, rows in self._parts():
             entries, signs = assign(rows)
-            if self._one_row_each is not None:
-                chosen = self._one_row_each[places]
+            if one_row_each is not None:
+                chosen = one_row_each[places]
                 entries = np.where(chosen if entries.ndim == 1 else chosen[:, None], entries, -1)
             for sign in (1, -1):
                 added = entries[(np.sign(signs) == sign) & (entries >= 0)]
                 counts += sign * np.bincount(added, minlength=n_counts)
         return counts
+
+    def _counted_tables(
+        self, assign: Callable[[Rows], Iterable[np.ndarray]], sizes: Sequence[int]
+    ) -> np.ndarray:
+        """Count rows, or one of each person, in several tables; no record adds more than 1 to each.
+
+        `assign`: maps rows to their entries in each table, negative for none. `sizes`: of the
+        tables, which follow one another in the result.
+        """
+        sampler = self._sampler
+        one_row_each = self._chosen(sampler) if isinstance(sampler, PersonSampler) else None
+        tables = [np.zeros(size, dtype=np.int64) for size in sizes]
+        for places, rows in self._parts():
+            counts = rows.codes >= 0
+            if one_row_each is not None:
+                counts &= one_row_each[places]
+            for table, entries in zip(tables, assign(rows), strict=True):
+                used = entries[counts & (entries >= 0) & (entries < len(table))]
+                table += np.bincount(used, minlength=len(table))
+        return np.concatenate(tables)
+
+    def _chosen(self, sampler: PersonSampler) -> np.ndarray:
+        """Mask of one row of each person, the same for all tables."""
+        if self._one_row_each is None:
+            self._one_row_each = np.zeros(len(self._rows.codes), dtype=bool)
+            self._one_row_each[sampler.one_row_each()] = True
+        return self._one_row_each
 
     def _parts(self) -> Iterator[tuple[np.ndarray | slice, Rows]]:
         """All rows and their places: at once, or a part at a time where they are not in memory."""

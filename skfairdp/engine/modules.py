@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -66,6 +67,39 @@ class SomeInputs(nn.Module):
         """Return the columns, shape (B, number of places)."""
         places: torch.Tensor = self.get_buffer("_places")
         return X.index_select(-1, places) * self._scale
+
+
+class CellInputs(nn.Module):
+    """Zeros and ones of the levels of columns, and of the cells of pairs of columns.
+
+    It has no weights. Columns of the input are zero or not; of each row, the cells of a pair are
+    sums of some columns' numbers. Products of zeros, ones and small whole numbers are exact.
+
+    `cells` (2, n_pairs, n_inputs): number that each column of the input stands for, in the first
+    and in the second column of each pair. `shapes`: numbers of cells of each pair. `start`: place
+    of the first pair's cells; what comes after the last is 0. `value`: size of every entry.
+    """
+
+    def __init__(
+        self, cells: np.ndarray, shapes: Sequence[tuple[int, int]], start: int, value: float
+    ) -> None:
+        super().__init__()
+        by_input = cells.reshape(-1, cells.shape[-1]).T.copy()
+        self.register_buffer("_cells", torch.from_numpy(by_input))
+        self._shapes, self._start, self._value = tuple(shapes), start, value
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return inputs of the shape of X (B, n_inputs)."""
+        levels = (X != 0).to(X.dtype)
+        places = levels @ self.get_buffer("_cells").to(X.dtype)
+        parts = [levels[:, : self._start]]
+        for pair, (first, second) in enumerate(self._shapes):
+            place = places[:, pair] * second + places[:, len(self._shapes) + pair]
+            cells = torch.arange(first * second, device=X.device, dtype=X.dtype)
+            parts.append((place[:, None] == cells).to(X.dtype))
+        used = sum(part.shape[1] for part in parts)
+        parts.append(torch.zeros_like(X[:, used:]))
+        return torch.cat(parts, dim=1) * self._value
 
 
 class SmallCNN(nn.Module):

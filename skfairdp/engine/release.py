@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import (
     GRID_FAILURE,
     LEAST_MULTIPLIER,
+    MOST_NUMBERS,
     Block,
     CountRelease,
     Plan,
@@ -151,7 +152,7 @@ class NoisyRelease(BatchSums):
         (p,): in units of the gradients: multiplied by the largest clipping norm again; `norms`
         (n_cells,): the clipping norms.
         """
-        if not (self.own is None or segment in self.own):
+        if segment in self._tables:
             self._refuse_table(segment)
         self.meter.draw(segment)
         count_block, block = segment.blocks
@@ -199,7 +200,7 @@ class NoisyRelease(BatchSums):
         whole batch, before weighting; a micro-batch gets the n_heads-th part. `head_scale`:
         factor on the weights and on the noise of the micro-batch sums.
         """
-        if not (self.own is None or segment in self.own):
+        if segment in self._tables:
             self._refuse_table(segment)
         self.meter.draw(segment)
         block = segment.blocks[0]
@@ -267,6 +268,50 @@ class NoisyRelease(BatchSums):
             noise = self._noise.discrete_laplace(release.epsilon, n_counts)
             whole = whole + torch.from_numpy(noise)
         return self.processes.hand_on(whole).numpy()
+
+    def tables(
+        self,
+        segment: Segment,
+        assign: Callable[[Rows], Iterable[np.ndarray]],
+        sizes: Sequence[int],
+    ) -> list[np.ndarray]:
+        """Release several tables of counts over all rows, in each of which a record counts once.
+
+        Of a person with several rows, one counts that is drawn by chance, the same in all tables.
+        A record adds 1 to an entry of each table, so the norm of what it adds is the root of the
+        number of tables, and the noise is that of the block times as much.
+
+        `segment`: one step that takes every record: rate 1, and one block with a weight of 1.
+        `assign`: maps the rows to the entries that they add to (negative for none), table by table;
+        an entry depends on its row and on released values alone. `sizes`: of the tables. Result:
+        the tables.
+        """
+        (block,) = segment.blocks
+        if {*segment.rates, *block.weights} != {1.0}:
+            raise PlanError("A table takes every record once: plan a rate and weights of 1.")
+        if sum(sizes) > MOST_NUMBERS:
+            raise PlanError(f"Exact noise is proved for up to {MOST_NUMBERS:,} numbers at once.")
+        self.meter.draw(segment)
+        counts = self._counted_tables(assign, sizes).astype(np.float64)
+        # A millionth more, for the rounding of this product.
+        std = block.noise_std / block.max_norm * math.sqrt(len(sizes)) * (1.0 + 2.0**-20)
+        noisy = self._noisy(torch.from_numpy(counts), std).numpy()
+        return np.split(noisy, np.cumsum(sizes)[:-1])
+
+    def recode(self, inputs: nn.Module) -> None:
+        """Give every row other features from now on: a module's outputs for it, in the same shape.
+
+        The module has no weights; it holds released and public values alone.
+        """
+        X = self._rows.X
+        if self._stored is not None:
+            raise TypeError("Rows on disk cannot be recoded: they are read anew for each batch.")
+        made = outputs_by_row(inputs, X).to(X.dtype)
+        if made.shape != X.shape:
+            raise ValueError(
+                f"Rows of shape {('n', *X.shape[1:])} became {('n', *made.shape[1:])}."
+            )
+        self._rows = replace(self._rows, X=made)
 
     def prefix_sums(
         self,

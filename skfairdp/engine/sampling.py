@@ -73,7 +73,9 @@ class _Coins:
             left = (end - last) * self._rate
             # Six standard deviations more than are expected: one pass is nearly always enough.
             gaps = self._generator.geometric(self._rate, int(left + 6.0 * left**0.5) + 8)
-            places = last + np.cumsum(np.minimum(gaps, end + 1))  # no overflow at tiny rates
+            # No overflow at tiny rates; and no gap of 0, which numpy draws once in 2**53 times, and
+            # with which a row would be in the batch twice.
+            places = last + np.cumsum(np.clip(gaps, 1, end + 1))
             last = int(places[-1])
             found.append(places)
         places = np.concatenate(found) if found else np.empty(0, dtype=np.int64)

@@ -17,6 +17,7 @@ from dp_accounting.pld import PLDAccountant
 
 from skfairdp.privacy import epsilon, noise_multiplier_for
 from skfairdp.privacy.accounting import accountants
+from skfairdp.privacy.accounting.accountants import event_epsilon, renyi_divergences
 from skfairdp.privacy.accounting.directions import grid_interval
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from tests.privacy.contour import exact_epsilon
@@ -148,3 +149,28 @@ def test_the_plan_and_its_guarantee_go_through_the_same_door():
     assert epsilon(plan) >= true
     assert guarantee(plan).epsilon == epsilon(plan)
     assert "rounding charged" in guarantee(plan).accountant
+
+
+@pytest.mark.parametrize("sigma", [1.0, 3.0, 10.0])
+def test_divergences_of_rare_batches_are_not_lost_in_rounding(sigma):
+    orders = (2.0, 3.0)  # of order 2 there is a closed form
+    for rate in (1e-4, 1e-6, 1e-8, 1e-10):
+        found = renyi_divergences(sampled(rate, sigma, 1), orders, "add-remove")
+        true = math.log1p(rate**2 * math.expm1(sigma**-2))
+        assert true <= found[0] <= true + 1e-13 * rate * (1.0 - math.log(rate))
+
+
+@pytest.mark.parametrize(("rate", "sigma"), [(0.5, 1e8), (1e-9, 1e4)])
+def test_what_can_be_seen_at_all_costs_something(rate, sigma):
+    """Without any loss the two data sets could not be distinguished with a larger chance."""
+    chance = rate * math.erf(0.5 / sigma / math.sqrt(2.0))
+    assert chance > 1e-40
+    assert event_epsilon(sampled(rate, sigma, 1), 1e-300) > 0.0
+    assert renyi_divergences(sampled(rate, sigma, 1), (2.0,), "add-remove")[0] > 0.0
+
+
+def test_huge_losses_have_a_cost_or_none_and_no_error():
+    for sigma, steps in ((0.05, 10**6), (1.0, 10**10), (0.001, 10**9)):
+        event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(sigma), steps)
+        mean = steps / 2.0 / sigma**2  # of the loss, which half of all outcomes exceed
+        assert event_epsilon(event, 1e-5) >= mean

@@ -22,7 +22,7 @@ from skfairdp import (
     SmoothedClassifier,
     certify,
 )
-from skfairdp.base import PrivateEstimator
+from skfairdp.base import PrivateEstimator, fitted_state
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicScaler
 from skfairdp.privacy import PrivacyGuarantee
@@ -205,7 +205,7 @@ def test_bounds_of_the_mechanism_end_with_what_it_trained() -> None:
 
 def test_a_model_without_digests_of_its_fit_would_be_found(monkeypatch) -> None:
     """The broken twin: binding nothing leaves every change unseen."""
-    monkeypatch.setattr(PrivateEstimator, "_bound_state", lambda self: {})
+    monkeypatch.setattr(fitted_state, "bound_state_of", lambda model: {})
     model = build("DP-SGD").fit(X, Y)
     assert spoilt(model.module_)
     assert not is_void(model)

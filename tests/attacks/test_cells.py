@@ -25,6 +25,7 @@ from skfairdp.engine.table_release import TableRelease
 from skfairdp.preprocessing import PrivateTableEncoder, thinning
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.records import one_column
+from skfairdp.records.persons import encode_persons
 from tests.common.roster import EVERY, SETTINGS, build, once, people
 
 N = 60
@@ -381,6 +382,21 @@ def test_a_missing_entry_of_a_dictionary_is_not_another_rows_value() -> None:
     cells = pa.array([1.0, None, None, 2.0] * 15).dictionary_encode()
     with pytest.raises(ValueError, match="contains NaN"):
         build("DP-SGD").fit(pa.table({"a": cells}), np.arange(60) % 2)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_categories_of_32_bit_floats_keep_their_type_where_the_command_line_reads(
+    missing: bool, tmp_path: Path
+) -> None:
+    """As ids they would be refused, since two persons may have become one."""
+    ids = np.arange(60, dtype=np.float32)
+    ids[:1] = np.nan if missing else 0.0
+    rows = pd.DataFrame({"id": pd.Series(ids).astype("category"), "x": np.arange(60.0)})
+    rows.to_parquet(tmp_path / "t.parquet")
+    read = read_rows(tmp_path / "t.parquet")
+    assert read["id"].dtype == np.float32
+    with pytest.raises(ValueError, match="32"):
+        encode_persons(read["id"][1:], 59)
 
 
 def test_categories_that_do_not_occur_are_dropped_where_the_command_line_reads(

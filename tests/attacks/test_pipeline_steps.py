@@ -346,3 +346,18 @@ def test_a_selector_that_is_left_out_would_be_found(monkeypatch: pytest.MonkeyPa
     model = make_pipeline(kept(small), Sum()).fit(X, Y)
     monkeypatch.setattr(unwrap, "is_fixed", lambda columns: True)
     assert not certify(model).privacy.is_void
+
+
+@pytest.mark.parametrize("settings", [{"handle_unknown": "warn"}, {"drop": "first"}], ids=str)
+def test_a_warning_of_a_step_about_one_row_is_among_the_assumptions(settings: dict) -> None:
+    step = OneHotEncoder(
+        categories=[[0.0, 1.0]] * 3, sparse_output=False, **{"handle_unknown": "ignore"} | settings
+    )
+    rows = (X > 0).astype(float)
+    rows[17, 2] = 2.0
+    model = make_pipeline(step, DPSGDClassifier(max_epochs=1, delta=1e-3, progress=False))
+    with pytest.warns(UserWarning, match="unknown categories in columns"):
+        model.fit(rows, Y)
+    stated = certify(model).privacy
+    assert not stated.is_void
+    assert "Warnings of these steps" in " ".join(stated.assumptions)

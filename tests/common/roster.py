@@ -77,7 +77,10 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     DPSGDClassifier: ("rows", {"DP-SGD": _DPSGD}),
     DPAdditiveClassifier: (
         "closed form",
-        {"additive": DPAdditiveClassifier(_ROWS, n_bins=8, **FAST)},
+        {
+            "additive": DPAdditiveClassifier(_ROWS, n_bins=8, **FAST),
+            "additive, pairs": DPAdditiveClassifier(_ROWS, n_bins=8, pairs=8, **FAST),
+        },
     ),
     FairDPClassifier: (
         "rows",

@@ -25,6 +25,7 @@ from skfairdp import (
     SmoothedClassifier,
     certify,
 )
+from skfairdp.additive.design import Design
 from skfairdp.base.expected_checks import DRAWN_DECISIONS, FRESH_FITS
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.preprocessing import PublicScaler
@@ -209,7 +210,10 @@ def test_no_row_is_in_a_pickle_or_a_copy(name: str) -> None:
 
 def _weights(model: Any) -> np.ndarray:
     if hasattr(model, "module_"):
-        return model.module_.head.weight.detach().numpy()
+        weights = model.module_.head.weight.detach().numpy()
+        if hasattr(model, "levels_"):  # without those of pairs, of which there may be fewer
+            weights = weights[:, : Design([level for _, level in model.levels_]).width]
+        return weights
     return model.theta_ if hasattr(model, "theta_") else model.model_.vector
 
 

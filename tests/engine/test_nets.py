@@ -6,6 +6,7 @@ import pytest
 import torch
 from skorch import NeuralNet
 from skorch.callbacks import LRScheduler, WarmRestartLR
+from skorch.dataset import ValidSplit
 from torch import nn
 
 from skfairdp.engine.modules import MLP
@@ -47,3 +48,21 @@ def test_a_policy_that_follows_losses_is_refused():
 def test_warm_start_is_refused_in_whole_sentences():
     with pytest.raises(ValueError, match="warm_start=True; leave it out: every fit starts afresh"):
         check_net(net(warm_start=True))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"train_split": ValidSplit(3)}, "would publish their losses"),
+        ({"iterator_train": list}, "batches are Poisson"),
+    ],
+)
+def test_what_would_read_rows_without_noise_is_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        check_net(net(**settings))
+
+
+def test_a_loss_of_two_classes_is_refused_for_three():
+    of_two = NeuralNet(nn.Linear, criterion=nn.BCEWithLogitsLoss)
+    with pytest.raises(ValueError, match="is for two classes; there are 3. Use CrossEntropyLoss"):
+        prepare_net(of_two, n_features=3, n_classes=3, seed=0)

@@ -9,7 +9,7 @@ from torch import nn
 
 from skfairdp.engine.inference import probabilities
 from skfairdp.engine.nets import link_of
-from skfairdp.engine.objectives import Objective, objective_for
+from skfairdp.engine.objectives import Objective, WeightedObjective, check_losses, objective_for
 
 LOGITS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 CLASSES = torch.tensor([0, 1, 2, 0, 1, 2, 0])
@@ -157,3 +157,24 @@ def test_scores_and_decisions_know_what_the_module_returns(criterion, output):
 def test_a_loss_of_numbers_has_no_decisions():
     with pytest.raises(TypeError, match="not the loss of a classifier"):
         objective_for(nn.MSELoss()).decisions(LOGITS[:, 0])
+
+
+def test_a_loss_without_a_gradient_in_closed_form_says_so() -> None:
+    output, labels = torch.zeros(3, 1), torch.tensor([0.0, 1.0, 1.0])
+    assert Objective().gradient(output, labels) is None
+    with pytest.raises(NotImplementedError):
+        Objective()(output, labels)
+    weighted = objective_for(nn.BCEWithLogitsLoss(pos_weight=torch.tensor(2.0)))
+    assert weighted.gradient(output, labels) is None
+    assert WeightedObjective(weighted, [1.0, 0.5]).gradient(output, labels) is None
+    plain = WeightedObjective(objective_for(nn.BCEWithLogitsLoss()), [1.0, 0.5])
+    found = plain.gradient(output, labels)
+    assert found is not None
+    assert found.ravel().tolist() == [0.5, -0.25, -0.25]
+
+
+def test_losses_that_are_not_one_a_record_are_refused() -> None:
+    with pytest.raises(ValueError, match="must return one loss per record"):
+        check_losses(torch.zeros(3, 2), (3,))
+    with pytest.raises(ValueError, match="MSELoss or HuberLoss"):
+        objective_for(nn.MSELoss())(torch.zeros(3, 2), torch.zeros(3))

@@ -58,3 +58,19 @@ def test_slots_are_uniform(n_slots):
     sampler = PoissonSampler(np.zeros(1, dtype=int), 1, np.random.default_rng(4))
     counts = np.bincount(sampler.slots(70_000, n_slots), minlength=n_slots)
     assert stats.chisquare(counts).pvalue > 1e-6 if n_slots > 1 else counts[0] == 70_000
+
+
+def test_no_row_is_drawn_twice_where_numpy_gives_a_gap_of_zero() -> None:
+    """Its exponential numbers are 0 once in 2**53 times; here some gaps of every draw are."""
+
+    class Zeros(np.random.Generator):
+        def geometric(self, p, size=None):
+            gaps = super().geometric(p, size)
+            gaps[[0, 3]] = 0
+            return gaps
+
+    sampler = PoissonSampler(np.zeros(50, dtype=int), 1, Zeros(np.random.PCG64(0)))
+    for _ in range(80):
+        rows = sampler.draw((0.2,)).rows
+        assert len(np.unique(rows)) == len(rows)
+        assert ((rows >= 0) & (rows < 50)).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from skfairdp import (
     DPAdditiveClassifier,
     DPSGDClassifier,
     FairDPClassifier,
+    FunctionalMechanismClassifier,
     PrivacyLedger,
     PrivateTableEncoder,
     SmoothedClassifier,
@@ -25,6 +27,8 @@ from skfairdp import (
 )
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicScaler
+from skfairdp.privacy import CountRelease, Plan
+from skfairdp.receipts import Quote
 
 FAST = {"max_epochs": 2, "progress": False}
 
@@ -93,6 +97,20 @@ def test_a_step_without_noise_voids_the_quote_of_a_pipeline_and_its_ledger_is_re
     assert "Step 'net' trains without noise." in quoted.privacy.assumptions
     assert quoted.privacy.adjacency == quoted.steps[0].privacy.adjacency  # type: ignore[union-attr]
     assert quoted.ledger is not None
+
+
+def test_tables_and_laplace_sums_are_listed_with_their_noise() -> None:
+    model = FunctionalMechanismClassifier((-3.0, 3.0), noise="laplace")
+    quoted = model.quote(n_rows=400, n_features=3)
+    assert {release.noise for release in quoted.releases} == {"Laplace"}
+    for release in quoted.releases:
+        scale = release.noise_std / math.sqrt(2.0)
+        assert release.multiplier == pytest.approx(release.of_a_record / scale)
+    table = PrivateTableEncoder(epsilon=0.5).quote(n_rows=400, n_features=3).releases
+    assert all(release.noise_std > 0.0 for release in table)
+    with pytest.warns(match="epsilon=inf"):
+        free = DPSGDClassifier(epsilon=float("inf")).quote(n_rows=400)
+    assert "Trains without noise: nothing is protected." in str(free)
 
 
 def test_models_of_other_libraries_have_no_quote() -> None:
@@ -217,3 +235,20 @@ def test_harmless_containers_leave_the_price(inner: Any) -> None:
     assert promised is not None
     assert quoted.epsilon == promised.epsilon
     assert not promised.is_void
+
+
+@pytest.mark.parametrize(("epsilon", "std"), [(math.log(2.0), 2.0), (math.inf, 0.0)])
+def test_the_noise_of_a_table_is_that_of_discrete_laplace_draws(epsilon, std) -> None:
+    table = CountRelease(name="table", epsilon=epsilon, releases=3)
+    plan = Plan(cells=("all",), segments=(), counts=(table,), adjacency="zero-out", delta=0.0)
+    (found,) = Quote("a table", None, None, plan=plan).releases
+    assert (found.times, found.of_a_record) == (3, 1.0)
+    assert found.noise_std == pytest.approx(std)
+
+
+def test_a_ledger_without_a_budget_has_no_end_and_says_its_total(tmp_path: Any) -> None:
+    room = DPSGDClassifier(ledger=PrivacyLedger(tmp_path / "spent.db"), **FAST)
+    quoted = room.quote(n_rows=400)
+    assert quoted.ledger is not None
+    assert quoted.ledger.left is None
+    assert "afterwards: ε = " in str(quoted)

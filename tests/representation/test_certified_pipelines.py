@@ -103,6 +103,21 @@ def test_columns_that_pass_beside_the_release_leave_no_claim(beside):
     assert certificate.fairness == ()
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_held_out_rows_are_not_released_to_see_whether_they_were_trained_on(inside):
+    step = LaplaceTransformer(EPSILON)
+    final = DPSGDClassifier(epsilon=3.0, delta=1e-4, max_epochs=1, progress=False)
+    model = fitted(FeatureUnion([("released", step)]) if inside else step, final)
+    step = model[0].transformer_list[0][1] if inside else model[0]
+    before = step.releases_.total
+    with pytest.raises(ValueError, match="declare them as groups"):
+        certify(model, X + 1.0, Y, sensitive_features=S, count_epsilon=1.0)
+    assert step.releases_.total == before  # refused, so nobody's row was used
+    predictions = 1 if inside else 2  # and codes for the bound on all that sees them alone
+    certify(model, X + 1.0, Y, sensitive_features=S, holdout="public")
+    assert step.releases_.total == before + predictions
+
+
 def test_a_search_around_releases_is_not_covered():
     pipeline = make_pipeline(LaplaceTransformer(EPSILON), LogisticRegression())
     search = GridSearchCV(pipeline, {"logisticregression__C": [0.1, 1.0]}, cv=2).fit(X, Y)

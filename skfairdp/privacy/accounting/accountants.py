@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.dp_event import DpEvent
-from dp_accounting.rdp import RdpAccountant
+from dp_accounting.rdp import RdpAccountant, compute_epsilon
+from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 from numpy.typing import NDArray
 
 from skfairdp.foundation.figures import significant_up
@@ -33,6 +34,10 @@ from skfairdp.privacy.accounting.events import (
 )
 from skfairdp.privacy.accounting.table import entry_of, kind_of, renyi_form
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
+
+# Rounding of a divergence: 128 units in the last place of the first terms of its sum, and a part of
+# itself.
+_LOST, _RELATIVE = 2.0**-46, 1e-12
 
 
 def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -> float:
@@ -120,9 +125,9 @@ def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
     # Refused, or delta does not cover the tails that are cut off.
     charged = renyi_form(both_directions(event, adjacency), relation)
     if charged is not None:
-        rdp = RdpAccountant(neighboring_relation=relation)
-        with _quiet():
-            return float(rdp.compose(charged).get_epsilon(delta)), "RDP"
+        orders = np.array(DEFAULT_RDP_ORDERS, dtype=np.float64)
+        found = compute_epsilon(orders, _renyi(charged, orders, relation), delta)[0]
+        return float(found), "RDP"
     if cost is not None:
         return cost, "PLD"
     raise ValueError(
@@ -165,11 +170,36 @@ def _divergences(
     charged = renyi_form(both_directions(event, adjacency), relation)
     if charged is None:
         return None
-    accountant = RdpAccountant(list(orders), neighboring_relation=relation)
-    with _quiet():
-        found = np.array(accountant.compose(charged).rdp, dtype=np.float64)
+    found = _renyi(charged, np.array(orders, dtype=np.float64), relation)
     found.setflags(write=False)
     return found
+
+
+def _renyi(
+    event: DpEvent, orders: NDArray[np.float64], relation: NeighboringRelation
+) -> NDArray[np.float64]:
+    """Divergences by dp_accounting, and what its sums may have lost by rounding."""
+    accountant = RdpAccountant(orders.tolist(), neighboring_relation=relation)
+    with _quiet():
+        found = np.array(accountant.compose(event).rdp, dtype=np.float64)
+    return np.maximum(found, 0.0) * (1.0 + _RELATIVE) + _rounding(event, orders)
+
+
+def _rounding(event: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bound on what rounding takes off the divergences of samples, which are sums of many terms.
+
+    The first term is one less about ``order * rate``, and the second about that much: each is wrong
+    by some roundings of that and of its logarithm. A divergence that is smaller is lost in them.
+    """
+    lost = np.zeros(len(orders))
+    for part, count in parts_of(event):
+        match part:
+            case dp_event.RepeatAndSelectDpEvent(event=inner, shape=shape):
+                lost += count * (2.0 + min(shape, 1e3)) * _rounding(inner, orders).max()
+            case dp_event.PoissonSampledDpEvent(sampling_probability=rate):
+                size = rate * (1.0 - math.log(rate) + np.log(orders))
+                lost += count * _LOST * size * orders / (orders - 1.0)
+    return lost
 
 
 @contextmanager

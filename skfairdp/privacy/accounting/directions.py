@@ -34,6 +34,8 @@ FINEST = 1e-6
 SHARE_OF_DEVIATION = 0.11
 # Largest arrays of a single step and of the composition (float64 numbers).
 STEP_POINTS = 60_000
+# Widest interval whose exponential is a float; beyond it, epsilon is in the millions.
+WIDEST = 500.0
 TOTAL_POINTS = 500_000
 
 
@@ -49,7 +51,7 @@ def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
         return None
     interval = grid_interval(both_directions(event, adjacency))
     tail = max(TAILS * delta / max(sum(count for _, count, _ in parts), 1), SMALLEST)
-    while True:
+    while interval <= WIDEST:
         known = [(makes(part, interval, tail), count) for part, count, makes in parts if makes]
         if not known:
             return 0.0
@@ -62,6 +64,7 @@ def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
         if len(found) == len(costs):
             return max(found)
         interval *= 2.0
+    return None
 
 
 def both_directions(event: DpEvent, adjacency: str) -> DpEvent:

@@ -1,0 +1,202 @@
+"""Choice of the pairs of columns that get inputs of their own, by noisy tables of all pairs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from scipy.stats import chi2
+
+from skfairdp.additive.design import SIDE, Design, Pair
+from skfairdp.preprocessing.levels import Intervals, Levels, level_names
+
+if TYPE_CHECKING:
+    from skfairdp.engine.modules import CellInputs
+    from skfairdp.engine.release import NoisyRelease, Rows
+    from skfairdp.privacy.plan import Segment
+
+Floats = NDArray[np.float64]
+
+# Share of the budget, as one Gaussian release, that buys the tables.
+PAIRS_SHARE = 0.1
+MOST_PAIRS = 8
+# Pairs are looked for among this number of columns, those of the largest entropy.
+MOST_COLUMNS = 24
+# Chance that noise alone makes one of the pairs look like one: divided by their number.
+_BY_CHANCE = 0.05
+# Missing values have a cell of their own where they are more than this share of the rows.
+_OFTEN_MISSING = 0.02
+# A cell has rows if their noisy count is above this number of its standard deviations.
+_CLEARLY = 2.0
+_STEPS, _FARTHEST = 20, 8.0  # of Newton's method; largest log-odds
+_PRIOR = 100.0  # variance of log-odds, so that Newton's method ends
+
+
+def choose_pairs(
+    release: NoisyRelease, segment: Segment, design: Design, counts: Floats, most: int
+) -> tuple[list[Pair], Floats, NDArray[np.bool_]]:
+    """Release tables of all candidate pairs, and choose those that are not additive.
+
+    `design`: of the columns. `counts`: noisy number of rows at each finest level. Result: the
+    pairs; the noisy number of rows in each of their cells, pair by pair; which cells surely have
+    rows.
+    """
+    found = candidates(design, counts)
+    (block,) = segment.blocks
+    tables = release.tables(
+        segment, lambda rows: _entries(rows, design, found), [2 * _size(pair) for pair in found]
+    )
+    std = block.noise_std / block.max_norm * math.sqrt(len(found))
+    padded = np.zeros((len(found), SIDE + 1, SIDE + 1, 2))
+    for place, (pair, table) in enumerate(zip(found, tables, strict=True)):
+        first, second = pair.shape
+        padded[place, :first, :second] = table.reshape(first, second, 2)
+    evidence = surprises(padded, np.array([pair.shape for pair in found]), std)
+    limit = math.log(_BY_CHANCE / len(found))
+    order = [int(k) for k in np.argsort(evidence, kind="stable")[:most] if evidence[k] < limit]
+    cells = [tables[k].reshape(-1, 2).sum(axis=1) for k in order]
+    counted = np.concatenate([*cells, np.zeros(0)])
+    hidden = math.sqrt(2.0) * std  # deviation of the noise in the count of a cell
+    return [found[k] for k in order], np.maximum(counted, hidden), counted > _CLEARLY * hidden
+
+
+def candidates(design: Design, counts: Floats) -> list[Pair]:
+    """Pairs of the columns with the largest entropy of their cells, by noisy counts."""
+    ends = np.cumsum([level.count + 1 for level in design.levels])
+    cells, shares, entropies = [], [], []
+    for level, own in zip(design.levels, np.split(np.maximum(counts, 0.0), ends[:-1]), strict=True):
+        cells.append(cells_of(level, own))
+        share = np.bincount(cells[-1], own) / max(own.sum(), 1.0)
+        shares.append(tuple(share.tolist()))
+        entropies.append(-float(np.sum(share * np.log(np.maximum(share, 1e-300)))))
+    order = np.argsort(-np.array(entropies), kind="stable")[:MOST_COLUMNS]
+    pairs = [
+        Pair((first, second), (cells[first], cells[second]), (shares[first], shares[second]))
+        for first, second in itertools.combinations(sorted(map(int, order)), 2)
+    ]
+    # One is released in any case, as the plan says; of one row or column it is never chosen.
+    return [pair for pair in pairs if min(pair.shape) > 1] or pairs[:1]
+
+
+def cells_of(level: Levels, counts: Floats) -> tuple[int, ...]:
+    """Cell of each level of a column, by noisy counts of the levels, a missing value last.
+
+    Intervals: parts with about as many rows. Categories: the most frequent, and all others.
+    """
+    if isinstance(level, Intervals):
+        known = counts[:-1]
+        middle = (np.cumsum(known) - 0.5 * known) / max(float(known.sum()), 1.0)
+        cells = np.minimum((SIDE * middle).astype(np.int64), SIDE - 1)
+        often = counts[-1] > _OFTEN_MISSING * counts.sum()
+        cells = np.append(cells, SIDE if often else SIDE - 1)
+    else:
+        cells = np.full(len(counts), SIDE - 1)
+        cells[np.argsort(-counts, kind="stable")[: SIDE - 1]] = np.arange(
+            min(SIDE - 1, len(counts))
+        )
+    return tuple(np.unique(cells, return_inverse=True)[1].tolist())
+
+
+def _size(pair: Pair) -> int:
+    return math.prod(pair.shape)
+
+
+def _entries(rows: Rows, design: Design, pairs: Sequence[Pair]) -> Iterator[NDArray[np.int64]]:
+    """Entry of each row in the table (cell, label) of each pair."""
+    X, labels = rows.X.cpu().numpy(), rows.targets[0].cpu().numpy().reshape(-1) > 0.5
+    columns = zip(design.levels, design.columns(), strict=True)
+    starts = [(int(inputs[0, 0]), level.count + 1) for level, (inputs, _) in columns]
+    levels = [X[:, start : start + size].argmax(axis=1) for start, size in starts]
+    for pair in pairs:
+        yield 2 * pair.codes(levels) + labels
+
+
+def cell_inputs(design: Design) -> CellInputs:
+    """Module that fills in the inputs of a design's pairs."""
+    from skfairdp.engine.modules import CellInputs
+
+    cells = np.zeros((2, len(design.pairs), design.n_inputs))
+    columns = [inputs[0] for inputs, _ in design.columns()]
+    for place, pair in enumerate(design.pairs):
+        for side in (0, 1):
+            cells[side, place, columns[pair.columns[side]]] = pair.cells[side]
+    start = design.width - sum(map(_size, design.pairs))
+    shapes = [pair.shape for pair in design.pairs]
+    return CellInputs(cells, shapes, start, design.value)
+
+
+def cell_names(level: Levels, cells: Sequence[int], column: str) -> list[str]:
+    """Names of the cells of a column: ranges of numbers, or categories."""
+    if isinstance(level, Intervals):
+        edges = zip(level.edges, cells[:-2], cells[1:-1], strict=True)
+        ends = tuple(edge for edge, left, right in edges if left != right)
+        return level_names(Intervals(ends).dtype(), column)[: max(cells) + 1]
+    names = level_names(level.dtype(), column)
+    inside = [
+        [name for name, own in zip(names, cells, strict=True) if own == cell]
+        for cell in range(max(cells) + 1)
+    ]
+    return [own[0] if len(own) == 1 else f"{len(own)} others" for own in inside]
+
+
+def surprises(tables: Floats, shapes: NDArray[np.int64], std: float) -> Floats:
+    """Log-probability that a table without an interaction deviates as much as each does.
+
+    Of Pearson's statistic, whose variances include those of the noise, if log-odds are the sum of
+    a number for each row and one for each column.
+
+    `tables` (n, first, second, 2): noisy counts of both labels, zeros outside of the `shapes`
+    (n, 2). `std`: of the noise in each of them.
+    """
+    n, first, second, _ = tables.shape
+    inside = np.arange(first)[None, :, None] < shapes[:, 0, None, None]
+    inside = (inside & (np.arange(second)[None, None] < shapes[:, 1, None, None])).reshape(n, -1)
+    zeros, ones = np.moveaxis(tables.reshape(n, -1, 2), 2, 0)
+    rows = np.where(inside, np.maximum(np.maximum(zeros, 0.0) + np.maximum(ones, 0.0), 1.0), 0.0)
+    left, variances = _left_by_columns(zeros, ones, rows, std, (first, second))
+    statistics = np.sum(np.where(inside, left**2 / np.maximum(variances, 1e-12), 0.0), axis=1)
+    # Where a statistic is so large that the probability is 0, the larger one is the smaller.
+    free = np.prod(shapes - 1, axis=1)
+    logs = chi2.logsf(statistics, np.maximum(free, 1))
+    return np.where(free > 0, np.where(np.isfinite(logs), logs, -1e4 - statistics), 0.0)
+
+
+def _left_by_columns(
+    zeros: Floats, ones: Floats, rows: Floats, std: float, shape: tuple[int, int]
+) -> tuple[Floats, Floats]:
+    """Second labels of each cell beyond those of additive log-odds, and their variances.
+
+    The log-odds fit all cells best, in view of both noises, by Newton's method.
+    `zeros`, `ones`, `rows` (n, first * second).
+    """
+    first, second = shape
+    units = [np.repeat(np.eye(first), second, axis=0), np.tile(np.eye(second), (first, 1))]
+    inputs = np.concatenate(units, axis=1)
+    centre = np.zeros((len(ones), first + second))
+    share = ones.sum(axis=1) / np.maximum((zeros + ones).sum(axis=1), 1.0)
+    centre[:, :first] = logit(np.clip(share, 1e-3, 1.0 - 1e-3))[:, None]
+    weights = centre.copy()
+    for _ in range(_STEPS):
+        left, variances, bend = _left(zeros, ones, rows, std, weights @ inputs.T)
+        trust = bend / np.maximum(variances, 1e-12)
+        slopes = (trust * left) @ inputs - (weights - centre) / _PRIOR
+        curvature = np.einsum("nc,ci,cj->nij", trust * bend, inputs, inputs)
+        curvature += np.eye(first + second) / _PRIOR
+        step = np.linalg.solve(curvature, slopes[:, :, None])[:, :, 0]
+        weights += np.clip(step, -2.0, 2.0)
+    return _left(zeros, ones, rows, std, weights @ inputs.T)[:2]
+
+
+def _left(
+    zeros: Floats, ones: Floats, rows: Floats, std: float, odds: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Second labels beyond those of log-odds, their variances, and those without privacy noise."""
+    chances = expit(np.clip(odds, -_FARTHEST, _FARTHEST))
+    bend = rows * chances * (1.0 - chances)
+    noise = std**2 * ((1.0 - chances) ** 2 + chances**2)
+    return (1.0 - chances) * ones - chances * zeros, bend + noise, bend
