@@ -206,13 +206,13 @@ def test_draws_that_rows_of_one_call_share_are_made_for_each_row_alone():
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:fairlearn")  # its own use of pandas
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:pandas")
-def test_a_reduction_that_draws_from_the_global_generator_is_asked_row_by_row():
+def test_a_reduction_that_draws_from_the_global_generator_has_draws_of_its_own_for_each_row():
     X, y, groups = drawn(twelve, 600, np.random.default_rng(3))
     model = ExponentiatedGradient(LogisticRegression(), DemographicParity(), max_iter=5)
     model.fit(X[:300], y[:300], sensitive_features=groups[:300])
     np.random.seed(0)  # noqa: NPY002 - its generator
     claim = certify(model, X[300:], sensitive_features=groups[300:]).fairness[0]
-    assert any("draws anew at each answer" in text for text in claim.assumptions)
+    assert any("draws anew for each row" in text for text in claim.assumptions)
     assert all(isinstance(count.successes, int) for count in claim.counts)
     chance = model._pmf_predict(X[300:])[:, 1]
     for count in claim.counts:
