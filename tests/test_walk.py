@@ -16,7 +16,7 @@ from tests.walk import PACKAGE, walking
 LIMITS = {
     "DPSGDClassifier.fit": (64, 400, 66),
     "the same with a ledger": (64, 396, 70),
-    "FairPathClassifier.fit": (76, 508, 87),
+    "FairPathClassifier.fit": (76, 508, 89),
     "certify": (50, 271, 79),
     "str of the certificate": (22, 105, 29),
     "skfairdp report": (134, 907, 221),

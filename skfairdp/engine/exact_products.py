@@ -157,8 +157,16 @@ def exactly() -> Iterator[None]:
         yield
 
 
-# A block of code without products of matrices and without draws, in which no mode has to look on.
-elementwise = torch._C._DisableTorchDispatch
+def elementwise() -> AbstractContextManager[None]:
+    """Make a block of code, without products of matrices and draws, in which our modes look away.
+
+    Modes of others, such as those that record a module for an ONNX file, still see all of it.
+    """
+    modes = _get_current_dispatch_mode_stack()
+    if modes and all(isinstance(mode, DispatchMode) for mode in modes):
+        only_ours: AbstractContextManager[None] = torch._C._DisableTorchDispatch()
+        return only_ours
+    return nullcontext()
 
 
 def is_on(kind: type[DispatchMode]) -> bool:
