@@ -170,6 +170,11 @@ def certify(
     if check_ids:
         warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
+    if X is not None and groups is not None and sensitive_features is None:
+        raise ValueError(
+            "'groups' declares which groups there are, and the group of each row is not given: "
+            "pass it as sensitive_features=, or leave groups out to certify privacy alone."
+        )
     facts = known_facts(deployed, y, sensitive_features, pos_label)
     if X is not None:
         warn_of_guessed_outcome(deployed, y, pos_label)

@@ -349,6 +349,12 @@ def test_labels_outside_the_classes_are_refused_without_being_shown(model, rows)
         certify(model, rows.X, labels[:5], sensitive_features=rows.groups)
 
 
+def test_declared_groups_without_the_group_of_each_row_are_refused(model, rows):
+    """Fails where they are taken in silence, and a certificate without a claim comes of it."""
+    with pytest.raises(ValueError, match="pass it as sensitive_features"):
+        certify(model, rows.X, rows.y, groups=rows.groups)
+
+
 def test_labels_without_rows_are_refused(model, rows):
     with pytest.raises(ValueError, match="without X"):
         certify(model, y=rows.y)
