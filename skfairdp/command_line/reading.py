@@ -16,6 +16,7 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_exists
+from skfairdp.records.labels import factorized
 
 PARQUET = (".parquet", ".pq")
 # Files that are unpacked as they are read, and archives that are not.
@@ -140,7 +141,7 @@ def _refuse_names_twice(path: Path, names: list[str]) -> None:
 def _of_one_type(column: pd.Series) -> pd.Series:
     """Read texts as numbers, or as true and false, where all are; else without blanks around."""
     # Each different text is read once.
-    codes, found = pd.factorize(column)
+    codes, found = factorized(column)
     texts = pd.Series(found, dtype=column.dtype)
     if (codes < 0).any():
         texts = texts.reindex(range(len(texts) + 1))  # the last is missing, and of code -1

@@ -30,6 +30,10 @@ class MemoryStore:
         """Pickle and copy the content: a copy has a lock of its own."""
         return MemoryStore, (self.read(), self.history())
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Load a copy of an earlier version, which had no lock."""
+        vars(self).update(state, _turn=threading.Lock())
+
     def read(self) -> Document:
         return json.loads(self._text)
 

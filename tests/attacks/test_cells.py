@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from skfairdp.aggregation.teachers import training
 from skfairdp.certificate import certify
+from skfairdp.command_line import reading
 from skfairdp.command_line.reading import read_rows
 from skfairdp.engine.batch_sums import Rows
 from skfairdp.engine.moment_sums import MomentSums
@@ -397,6 +398,13 @@ def test_categories_of_32_bit_floats_keep_their_type_where_the_command_line_read
     assert read["id"].dtype == np.float32
     with pytest.raises(ValueError, match="32"):
         encode_persons(read["id"][1:], 59)
+
+
+@pytest.mark.parametrize("first", ["a\0b", "a"])
+def test_texts_that_differ_behind_a_nul_are_different_where_the_command_line_reads(first) -> None:
+    """Fails with pandas 2 where a column is factorized without regard to what is behind a NUL."""
+    texts = [first, "a" if first != "a" else "a\0b", "c"]
+    assert reading._of_one_type(pd.Series(texts, dtype=object)).tolist() == texts
 
 
 def test_categories_that_do_not_occur_are_dropped_where_the_command_line_reads(

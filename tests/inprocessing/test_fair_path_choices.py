@@ -253,14 +253,13 @@ def test_nine_of_ten_over_three_hundred_fits(notion, n_groups, capsys) -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.xfail(
-    strict=False,
-    reason="A start of several classes may correct too much: of ten fits with four classes the "
-    "mean lost .028 at a gap of .08, and .006 at .2. Three classes lost .002 at .1 and less above.",
-)
-@pytest.mark.parametrize("n_classes", [3, 4])
-def test_noise_costs_little_accuracy_on_twenty_thousand_rows(n_classes, capsys) -> None:
-    """Ten pairs of fits with equal initial weights, at equal gaps of 200,000 other rows."""
+@pytest.mark.parametrize(("n_classes", "most"), [(3, 0.005), (4, 0.05)])
+def test_noise_costs_little_accuracy_on_twenty_thousand_rows(n_classes, most, capsys) -> None:
+    """Ten pairs of fits with equal initial weights, at equal gaps of 200,000 other rows.
+
+    Four classes do not keep to the limit of three, .005: a start may correct too much. In one run
+    they lost .028 at a gap of .08 and .006 at .2.
+    """
     X, y, groups = crowd(20_000, 0.1, 2, n_classes)
     others, labels, of_group = crowd(200_000, 0.1, 2, n_classes, seed=7)
     gaps = [0.06, 0.08, 0.1, 0.15, 0.2]
@@ -287,7 +286,7 @@ def test_noise_costs_little_accuracy_on_twenty_thousand_rows(n_classes, capsys) 
         print(f"\n{n_classes} classes: {lost=} {means.round(4).tolist()} {errors.round(4)}")
     known = [value for value in lost.values() if not np.isnan(value)]
     assert len(known) >= 3
-    assert max(known) <= 0.005
+    assert max(known) <= most
 
 
 def largest_gap(answers: np.ndarray, groups: np.ndarray) -> float:

@@ -524,3 +524,12 @@ def test_threads_that_update_one_monitor_take_turns(monkeypatch):
     for copied in (copy.deepcopy(monitor), pickle.loads(pickle.dumps(monitor))):
         assert copied.update(*batch).n_rows_ == 30
     assert monitor.n_rows_ == 20
+
+
+def test_a_monitor_in_memory_of_an_earlier_version_goes_on():
+    monitor = GapMonitor(groups=["a", "b"]).update([0, 1] * 5, ["a", "b"] * 5)
+    store = MemoryStore.__new__(MemoryStore)
+    earlier = {n: v for n, v in vars(monitor._store).items() if n in ("_text", "_history")}
+    store.__setstate__(earlier)  # as pickle does with a store that had no lock
+    monitor._store = store
+    assert monitor.update([0, 1], ["a", "b"]).n_rows_ == 12
