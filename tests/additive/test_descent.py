@@ -320,7 +320,7 @@ def test_an_audit_of_all_that_is_released_stays_below_the_claim(
         model,
         pd.DataFrame({column: ["row"] * 300 for column in columns}),
         np.arange(300) % 2,
-        Canaries(pd.DataFrame({column: names for column in columns}), np.arange(len(names)) % 2),
+        Canaries(pd.DataFrame(dict.fromkeys(columns, names)), np.arange(len(names)) % 2),
         n_guesses=500,
         score=evidence,
         confidence_level=1 - 1e-9,
