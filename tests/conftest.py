@@ -213,13 +213,14 @@ def attackers_at_delta_alone(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def accounted_coarsely(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Round privacy losses up to multiples of 1e-3, not 1e-4: a valid bound, in a fifth of the time.
+    """Round privacy losses up to multiples of 1e-3, not 1e-4: a valid bound, found sooner.
 
-    Epsilon is larger by less than one part in a thousand. Tests of accounting, pages and examples
-    keep the package's own grid, and so does a module that says ACCOUNTS_FINELY = True.
+    Epsilon is larger by less than one part in a thousand. Slow tests, those of accounting, pages
+    and examples keep the package's own grid, and so does a module that says ACCOUNTS_FINELY = True.
     """
     with pytest.MonkeyPatch.context() as patch:
-        fine = request.node.nodeid.startswith(FIGURES)
+        fast = "not slow" in request.config.option.markexpr
+        fine = not fast or request.node.nodeid.startswith(FIGURES)
         if not fine and not getattr(request.module, "ACCOUNTS_FINELY", False):
             from tests.coarse_accounting import account_coarsely
 

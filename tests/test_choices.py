@@ -86,7 +86,7 @@ LISTED: dict[str, dict[str, str]] = {
     },
     "fairness/bounds/noisy_cells.py": {"proof": "cell_p_values combined_gap noise_tail"},
     "fairness/bounds/noisy_counts.py": {
-        "together": "private_gap_upper_bound private_gap_lower_bound",
+        "together": "_bound_of private_gap_lower_bound",
     },
     "fairness/bounds/number_gaps.py": {
         "none": "NumberCells.observed_gap mean_gap",

@@ -14,6 +14,8 @@ from sklearn.pipeline import make_pipeline
 from skfairdp import Certificate, DPSGDClassifier, FairDPClassifier, certify
 from skfairdp.preprocessing import PublicScaler
 
+ACCOUNTS_FINELY = True
+
 BOUNDS = {"x0": (-4.0, 4.0), "x1": (-4.0, 4.0)}
 
 
