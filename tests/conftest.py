@@ -216,7 +216,8 @@ def accounted_coarsely(request: pytest.FixtureRequest) -> Iterator[None]:
     """Round privacy losses up to multiples of 1e-3, not 1e-4: a valid bound, found sooner.
 
     Epsilon is larger by less than one part in a thousand. Slow tests, those of accounting, pages
-    and examples keep the package's own grid, and so does a module that says ACCOUNTS_FINELY = True.
+    and examples keep the package's own grid, and so do a module that says ACCOUNTS_FINELY = True
+    and a test that takes `accounted_finely`.
     """
     with pytest.MonkeyPatch.context() as patch:
         fast = "not slow" in request.config.option.markexpr
@@ -226,3 +227,11 @@ def accounted_coarsely(request: pytest.FixtureRequest) -> Iterator[None]:
 
             account_coarsely(patch)
         yield
+
+
+@pytest.fixture
+def accounted_finely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test of a module that is accounted coarsely see the figures that users see."""
+    from tests.coarse_accounting import account_finely
+
+    account_finely(monkeypatch)
