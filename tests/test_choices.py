@@ -126,7 +126,12 @@ LISTED: dict[str, dict[str, str]] = {
         "order": "Scores.places Scores.quantiles",
         "proof": "band shifts",
     },
-    "inprocessing/class_weights.py": {"exact": "ClassWeighted._objective"},
+    "inprocessing/class_weights.py": {"exact": "CostSensitive._objective"},
+    "inprocessing/cost_thresholds.py": {
+        "together": "StatedCosts.chosen",
+        "order": "StatedCosts.bins",
+        "exact": "refuse_costs",
+    },
     "inprocessing/fair_path/compared_rates.py": {
         "order": "Rates.rate_of",
         "exact": "Rates.n_entries",
