@@ -29,7 +29,7 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import CERTIFY
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts, quote
 from skfairdp.records import Given
-from skfairdp.records.given import SeenRows
+from skfairdp.records.given import remember_rows
 
 if TYPE_CHECKING:
     from skfairdp.certificate import Certificate
@@ -86,6 +86,7 @@ class PrivateEstimator(ChargedFit, FittedState):
 
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {**SHARED, "ledger": LEDGER}
     _charges_privacy = True
+    _protected: ClassVar[str | None] = None  # what a fit protects, if not records or persons
     # Class-level request: with metadata routing on, groups and persons reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {
         "sensitive_features": True,
@@ -151,15 +152,11 @@ class PrivateEstimator(ChargedFit, FittedState):
         """Train on rows under a charge, and keep the receipt. `train`: in place of `_fit`."""
         warn_of_another_fit(self)
         with self._all_or_nothing(charge):
-            given, seen = given.read(), SeenRows.of(given.X)
-            self._check_takes(given.sensitive_features, persons=given.person_ids is not None)
+            given = given.read()
+            remember_rows(self, given.X)
+            self._check_takes(given.sensitive_features, persons=given.unit == "person")
             self._keep_receipt((train or self._fit)(given, charge), charge)
-        seen.remember_for(self)
         return self
-
-    def _protected(self, unit: str) -> str:
-        """What a fit protects, on rows about which a promise for this unit may be made."""
-        return unit
 
     def _try_out(
         self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None
@@ -181,7 +178,7 @@ class PrivateEstimator(ChargedFit, FittedState):
         declared = getattr(self, "group_sizes", None) or getattr(self, "groups", None)
         classes = getattr(self, "classes", None)
         n_classes = facts.n_classes if classes is None else len(set(classes))
-        unit = self._protected(facts.unit)
+        unit = self._protected or facts.unit
         facts = replace(facts.among(declared), unit=unit, n_classes=n_classes)
         named = None if facts.groups is None else facts.groups.labels
         if self._needs_groups is not None and named is not None and len(named) < 2:

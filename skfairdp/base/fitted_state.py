@@ -11,6 +11,7 @@ from inspect import signature
 from os import PathLike
 from typing import Any, ClassVar, TypeVar, cast
 
+import numpy as np
 from sklearn.base import clone, is_regressor
 
 from skfairdp.exceptions import PrivacyWarning, UnboundModelError, warn_user
@@ -19,7 +20,7 @@ from skfairdp.foundation.parameters import WithParameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.protocol import Certifiable
-from skfairdp.receipts import Charge, Receipt
+from skfairdp.receipts import Charge, Quote, Receipt
 from skfairdp.receipts.digests.state import WITHOUT_EFFECT, Recipe
 from skfairdp.receipts.receipt import bind_each, changes
 
@@ -127,7 +128,9 @@ class ChargedFit:
         self._forget()
         try:
             refuse_processes(self)
-            yield
+            # A warning or an error of numpy's about one number would reveal a row.
+            with np.errstate(all="ignore"):
+                yield
         except BaseException as error:
             self._forget()
             charge.note(error)
@@ -254,8 +257,16 @@ class FittedState(Certifiable, WithParameters):
         return receipt
 
     @property
+    def _quote_kept(self) -> Quote:
+        """The quote that the fit kept to; an AttributeError where there is none."""
+        quote = self._left.quote
+        if quote is None:
+            raise AttributeError("This model has no guarantee of its own; see the model inside it.")
+        return quote
+
+    @property
     def privacy_(self) -> PrivacyGuarantee | None:  # type: ignore[override]
-        return self._left.stated.privacy
+        return self._quote_kept.privacy
 
     @property
     def groups_(self) -> tuple | None:

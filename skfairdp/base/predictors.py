@@ -18,7 +18,7 @@ from skfairdp.base.expected_checks import (
 )
 from skfairdp.foundation.scikit_learn import ClassifierMixin, RegressorMixin
 from skfairdp.privacy.plan import Plan
-from skfairdp.receipts import Receipt
+from skfairdp.receipts import Quote
 from skfairdp.records.labels import encode_labels
 from skfairdp.records.numbers import check_numbers
 from skfairdp.records.rows import check_features, check_rows
@@ -27,11 +27,11 @@ from skfairdp.records.rows import check_features, check_rows
 class Planned:
     """Mixin of estimators whose fit releases what a plan lists."""
 
-    _left: Receipt
+    _quote_kept: Quote
 
     @property
     def plan_(self) -> Plan:
-        plan = self._left.stated.plan
+        plan = self._quote_kept.plan
         assert plan is not None  # or there is no receipt
         return plan
 

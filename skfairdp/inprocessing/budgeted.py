@@ -66,7 +66,7 @@ class BudgetedPredictor(Planned, PrivatePredictor):
 
     @property
     def noise_multiplier_(self) -> float:
-        multiplier = self._left.stated.noise_multiplier
+        multiplier = self._quote_kept.noise_multiplier
         assert multiplier is not None  # or there is no receipt
         return multiplier
 
@@ -108,13 +108,11 @@ class BudgetedPredictor(Planned, PrivatePredictor):
             bought = float(getattr(self, "group_sizes_epsilon", None) or 0.0)
             name = type(self).__name__
             return Quote(name, facts, price, charge=price or NOISELESS, bought=bought)
-        return self._priced_for(facts, self._sizes(facts.groups, facts.n, noise), noise)
+        return self._priced_for(facts, noise)
 
-    def _priced_for(self, facts: RowFacts, sizes: Sizes, noise: NoiseSource) -> Quote:
-        """Price a fit for sizes that are known."""
-        n_groups = None if facts.groups is None else len(facts.groups.labels)
-        sizes = replace(sizes, n_groups=n_groups, n_classes=facts.n_classes)
-        multiplier, plan = self._planned(sizes)
+    def _priced_for(self, facts: RowFacts, noise: NoiseSource, sizes: Sizes | None = None) -> Quote:
+        """Price a fit for bought sizes; None: for those that are declared, or read off the rows."""
+        sizes, multiplier, plan = self._planned(facts, noise, sizes)
         stated = self._guarantee(plan, noise, facts)
         return Quote(
             type(self).__name__,
@@ -143,14 +141,19 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         if quote.plan is None:
             charge(quote.charge)  # for the whole fit, as its plan is made from what is bought
             bought = first(self._bought_sizes(facts.groups, noise))
-            quote = self._priced_for(facts, bought, noise)
+            quote = self._priced_for(facts, noise, bought)
         verdict = quote.verdict  # of the plan, so of public sizes
         if verdict is not None and verdict.level == "too small":
             warn_user(verdict.text)
         return quote
 
-    def _planned(self, sizes: Sizes) -> tuple[float, Plan]:
-        """Noise multiplier and plan of a fit, for sizes that it can protect."""
+    def _planned(
+        self, facts: RowFacts, noise: NoiseSource, bought: Sizes | None
+    ) -> tuple[Sizes, float, Plan]:
+        """Sizes, noise multiplier and plan of a fit, for sizes that it can protect."""
+        sizes = self._sizes(facts.groups, facts.n, noise) if bought is None else bought
+        n_groups = None if facts.groups is None else len(facts.groups.labels)
+        sizes = replace(sizes, n_groups=n_groups, n_classes=facts.n_classes)
         given, price = self.noise_multiplier, sizes.prior_epsilon
         free = self.epsilon == math.inf  # a run without noise, for comparison
         check_delta(self.delta, sizes.total)
@@ -174,7 +177,7 @@ class BudgetedPredictor(Planned, PrivatePredictor):
         if free:  # the tables of a run without noise have none either
             plan = replace(plan, counts=tuple(replace(t, epsilon=math.inf) for t in plan.counts))
         sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", True))
-        return multiplier, plan
+        return sizes, multiplier, plan
 
     def _guarantee(
         self, plan: Plan, noise: NoiseSource, facts: RowFacts

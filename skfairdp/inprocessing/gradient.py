@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logit
 
 from skfairdp.engine.run import (
     ReadRows,
@@ -31,6 +32,7 @@ from skfairdp.foundation.parameters import (
     check_parameters,
 )
 from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier, BudgetedPredictor
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
@@ -178,19 +180,6 @@ class GradientPredictor(BudgetedPredictor):
             return None
         return groups_of_training(sensitive_features, n)
 
-    def _used(
-        self, X: np.ndarray, labels: np.ndarray, groups: Groups | None
-    ) -> tuple[np.ndarray, np.ndarray, Groups | None]:
-        """Rows, label codes and groups that the mechanism speaks of."""
-        known = labels >= 0
-        if self._protected("record") != ATTRIBUTE or known.all():
-            return X, labels, groups
-        # Labels are public under this relation, and some sums are of all rows.
-        if known.sum() < 2:
-            raise ValueError("y holds fewer than two labels that 'classes' declares.")
-        kept = None if groups is None else Groups(groups.labels, groups.codes[known])
-        return X[known], labels[known], kept
-
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         """Check the mechanism's own requirements for its net, before anything is charged."""
 
@@ -207,31 +196,31 @@ class GradientPredictor(BudgetedPredictor):
             named = None if read.groups is None else read.groups.labels
             del read  # labels and groups are as large as what was made of them
             charge(training.stated)  # before a row reaches the engine
-            self._trained(training)
-        stated = training.stated and training.stated.assuming(training.arithmetic)
+            stated = self._trained(training)
         return Receipt(replace(quote, privacy=stated), named)
 
     def _read(self, given: Given, processes: Processes, charge: Charge) -> ReadRows:
         """Check and encode rows, labels, groups and persons; agree on them with other processes."""
         X, classes, labels = self._encoded(given.X, given.y)
         groups = self._encode_groups(given.sensitive_features, len(X))
-        persons, unit = given.persons(len(X), int(self.max_rows_per_person)), given.unit
-        X, labels, groups = self._used(X, labels, groups)
-        unit = self._protected(unit)
-        seed, noise = self._randomness()
+        persons = given.persons(len(X), int(self.max_rows_per_person))
+        if self._protected == ATTRIBUTE:
+            X, labels, groups = _of_known_labels(X, labels, groups)
         n = len(X)
         if processes.size > 1:
             refuse_persons(persons)
             if not processes.leads:
                 charge.nothing_here()
             n, groups = joined(self, processes, X, classes, groups)
+        shape, unit = tuple(X.shape[1:]), self._protected or given.unit
+        n_classes = 2 if classes is None else len(classes)
+        numbers = {"n_features": math.prod(shape), "n_classes": n_classes}
+        facts = RowFacts.of(n, groups, persons, unit=unit, **numbers)
+        seed, noise = self._randomness()
+        if processes.size > 1:
             seed = processes.first(seed)
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
-        n_classes = 2 if classes is None else len(classes)
-        shape = tuple(X.shape[1:])
-        numbers = {"n_features": math.prod(shape), "n_classes": n_classes}
-        facts = RowFacts.of(n, groups, persons, unit=unit, **numbers)
         return ReadRows(X, shape, labels, groups, persons, classes, facts, seed, noise)
 
     def _prepare(
@@ -325,10 +314,13 @@ class GradientPredictor(BudgetedPredictor):
             processes=processes,
         )
 
-    def _trained(self, training: Training, train: Callable[[Run], None] | None = None) -> None:
+    def _trained(
+        self, training: Training, train: Callable[[Run], None] | None = None
+    ) -> PrivacyGuarantee | None:
         """Train on the noisy sums that the plan allows, and keep the net.
 
-        `train`: in place of `_train`, for models that are trained together.
+        `train`: in place of `_train`, for models that are trained together. Result: what is
+        promised about it.
         """
         from skfairdp.engine.optimizers import copy_parameters
         from skfairdp.engine.release import NoisyRelease
@@ -350,18 +342,34 @@ class GradientPredictor(BudgetedPredictor):
             progress=progress,
             steps_per_epoch=training.steps_per_epoch,
             n_groups=training.n_groups,
+            classes=training.classes,
         )
         try:
             with training.draws:
                 (train or self._train)(run)
-            release.meter.finish()
         finally:
             progress.close()
         processes.compare()
         copy_parameters(ready.prepared.module, ready.released)
+        release.meter.finish()
+        stated = training.stated and training.stated.assuming(training.arithmetic)
         self.module_ = ready.released.eval()
         self.link_ = ready.link
         self._keep(training.classes, run)
+        return stated
+
+
+def _of_known_labels(
+    X: np.ndarray, labels: np.ndarray, groups: Groups | None
+) -> tuple[np.ndarray, np.ndarray, Groups | None]:
+    """Leave out rows without a declared label, where labels are public and sums are of all rows."""
+    known = labels >= 0
+    if known.all():
+        return X, labels, groups
+    if known.sum() < 2:
+        raise ValueError("y holds fewer than two labels that 'classes' declares.")
+    kept = None if groups is None else Groups(groups.labels, groups.codes[known])
+    return X[known], labels[known], kept
 
 
 class GradientClassifier(GradientPredictor, BudgetedClassifier):
@@ -378,7 +386,11 @@ class GradientClassifier(GradientPredictor, BudgetedClassifier):
         proba = self.predict_proba(X)
         tiny = np.finfo(np.float64).tiny
         logs = np.log(proba.clip(min=tiny))
-        return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
+        if len(self.classes_) > 2:
+            return logs
+        threshold = vars(self).get("threshold_")  # of a fit with costs
+        odds = logs[:, 1] - logs[:, 0]
+        return odds if threshold is None else odds - logit(threshold)
 
     @in_chunks
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -388,7 +400,8 @@ class GradientClassifier(GradientPredictor, BudgetedClassifier):
         return probabilities(outputs(self.module_, X), self.link_)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        best = self.predict_proba(X).argmax(axis=1)
+        proba, threshold = self.predict_proba(X), vars(self).get("threshold_")
+        best = proba.argmax(axis=1) if threshold is None else (proba[:, 1] > threshold).astype(int)
         return self.classes_[best]
 
     @property

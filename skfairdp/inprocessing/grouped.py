@@ -102,7 +102,7 @@ class SizedByGroup(BudgetedClassifier):
         price = float(self.group_sizes_epsilon or 0.0)
         counts = np.maximum(facts.groups.counts, noise_floor(price)).tolist()
         sizes = Sizes(facts.groups.labels, tuple(counts), "add-remove", prior_epsilon=price)
-        return self._priced_for(facts, sizes, noise).plan
+        return self._priced_for(facts, noise, sizes).plan
 
     def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
         facts = super()._facts_of_fit(facts)

@@ -176,7 +176,7 @@ class PrivateThinningClassifier(Planned, PrivateClassifier):
         # The clone states what its rows have spent, also when it is taken out of here.
         inner._state(stated)
         self.estimator_ = inner
-        sizes = dataclasses.replace(inner.receipt_.stated.sizes, prior_epsilon=plan.prior_epsilon)
+        sizes = dataclasses.replace(inner.receipt_.quote.sizes, prior_epsilon=plan.prior_epsilon)
         quote = dataclasses.replace(quote, privacy=stated, plan=plan, sizes=sizes)
         return Receipt(quote, groups.labels if grouped else None)
 

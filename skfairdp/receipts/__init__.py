@@ -2,10 +2,9 @@
 
 from skfairdp.records.facts import RowFacts
 
-from .charge import Charge
 from .quoted import PlannedRelease, Quote
 from .quoting import quote
-from .receipt import Receipt
+from .receipt import Charge, Receipt
 from .room import LedgerRoom
 from .verdict import Verdict
 

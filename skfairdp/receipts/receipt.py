@@ -1,21 +1,137 @@
-"""Receipt of a fit: the quote that it kept to, and digests of the fitted state."""
+"""Charge of a fit in a ledger, and receipt: the quote that it kept to, digests of its state."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 from skfairdp.exceptions import UnboundModelError
+from skfairdp.foundation.figures import significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import Entry
+from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
 from skfairdp.receipts.digests.digest import bind
 from skfairdp.receipts.digests.state import Recipe
-from skfairdp.receipts.quoted import Quote
+from skfairdp.receipts.quoted import NOISELESS, Quote
 
 _PLAIN = (type(None), bool, int, float, str)
 _PYTHON = "python"  # no attribute or parameter is called so, as they end in _ or have a prefix
+
+
+@dataclass(eq=False)
+class Charge:
+    """Charge of one fit, which is handed to whatever uses the rows.
+
+    A mechanism calls it with the promise, when its plan is made: before the first release, and
+    before sizes are bought that the plan is made from. The first call counts.
+
+    Parameters
+    ----------
+    model : estimator
+        The estimator that is fitted; its ledger is charged, under its name.
+    within : Charge or None, default=None
+        Charge of a wrapper around this model, which stands for that of the model.
+    stated : PrivacyGuarantee or None, default=None
+        What is charged in place of what the mechanism says.
+    """
+
+    model: Any
+    _: KW_ONLY
+    within: Charge | None = None
+    stated: PrivacyGuarantee | None = None
+    uncounted: PrivacyGuarantee | None = field(default=None, init=False)  # spent without a ledger
+    _entry: Entry | None = field(default=None, init=False)
+    _second: Charge | None = field(default=None, init=False)
+    _book: PrivacyLedger | None = field(default=None, init=False)  # None: that of the model
+    _elsewhere: bool = field(default=False, init=False)
+
+    def __call__(self, promised: PrivacyGuarantee | None) -> None:
+        """Enter what the fit is about to spend; None for a fit without noise."""
+        stated = promised if self.stated is None else self.stated
+        if self.within is not None:
+            self.within(stated)
+            return
+        ledger = self._ledger
+        if self._entry is not None or self._elsewhere:
+            return
+        if ledger is None:
+            if stated is not None and not stated.is_void:
+                self.uncounted = stated
+            return
+        planned = [(stated or NOISELESS, type(self.model).__name__)]
+        if self._second is not None:
+            planned.append((self._second.stated or NOISELESS, type(self._second.model).__name__))
+        activity = self.model._activity
+        self._entry, *others = ledger._reserve_together(*planned, activity=activity)
+        if self._second is not None:
+            (self._second._entry,) = others
+
+    def together_with(self, second: Charge) -> None:
+        """Enter this charge and that of a later fit, whose promise is known, at once or not at all.
+
+        Where both have one ledger they are then one plan.
+
+        Parameters
+        ----------
+        second : Charge
+            That of the later fit, made with what it will promise.
+        """
+        own, other = self._ledger, second._ledger
+        if own is not None and other is not None and _place(own) == _place(other):
+            self._second = second
+            if other._agreed(own._budget) is not own._budget:
+                self._book = other  # which names the budget
+
+    def nothing_here(self) -> None:
+        """Charge nothing: another process charges this fit, or it costs nothing."""
+        self._elsewhere = True
+
+    def give_back(self) -> None:
+        """Take back the charge of a fit that ends before it uses rows."""
+        ledger, entry = self._ledger, self._entry
+        if ledger is not None and entry is not None:
+            ledger.give_back(entry)
+            self._entry = None
+
+    def commit(self) -> Entry | None:
+        """Commit the charge of a fit that is done; a fit with a ledger has to have charged."""
+        ledger = self._ledger
+        if ledger is None or self._elsewhere or self.within is not None:
+            return None
+        if self._entry is None:
+            raise RuntimeError(
+                f"{type(self.model).__name__} has a ledger and charged nothing: its _fit must "
+                "call the charge that it is given before it uses rows."
+            )
+        return ledger.commit(self._entry)
+
+    def note(self, error: BaseException) -> None:
+        """Add to an error what counts as spent.
+
+        Parameters
+        ----------
+        error : BaseException
+            What ended the fit; a note shows below its message.
+        """
+        ledger = self._ledger if self._entry is not None else None
+        if ledger is not None and self._entry is not None:
+            ledger.note_charge(self._entry, error)
+        elif self.uncounted is not None:
+            error.add_note(
+                f"Count ε = {significant_up(self.uncounted.epsilon)} as spent on these rows: "
+                "something may have been released before this error, and no ledger was named."
+            )
+
+    @property
+    def _ledger(self) -> PrivacyLedger | None:
+        given = self.model.ledger if self._book is None else self._book
+        return None if given is None else as_ledger(given)
+
+
+def _place(ledger: PrivacyLedger) -> tuple[object, str]:
+    """File and data set."""
+    return ledger.path, ledger.data_set
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +166,6 @@ class Receipt:
         if self.quote is not None:
             object.__setattr__(self, "quote", self.quote.without_rows())
 
-    @property
-    def stated(self) -> Quote:
-        """The quote; an AttributeError where there is none."""
-        if self.quote is None:
-            raise AttributeError("This model has no guarantee of its own; see the model inside it.")
-        return self.quote
-
     def stating(self, privacy: PrivacyGuarantee | None, *, one_of_several: bool) -> Self:
         """Make the receipt of a model whose rows have spent more than its own fit.
 
@@ -71,9 +180,10 @@ class Receipt:
         -------
         Receipt
         """
+        assert self.quote is not None  # of a model that has no promise none is changed
         return replace(
             self,
-            quote=replace(self.stated, privacy=privacy),
+            quote=replace(self.quote, privacy=privacy),
             one_of_several=one_of_several,
         )
 

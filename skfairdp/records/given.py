@@ -88,34 +88,23 @@ Known = tuple[int, NDArray[np.uint64], bytes]
 _known: WeakKeyDictionary[Any, Known] = WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
-class SeenRows:
-    """Number of training rows and keyed digests of a few of them; None where they are not known.
+def remember_rows(model: Any, X: Any) -> None:
+    """Keep the number of training rows and digests of a few, for as long as the model lives.
 
-    Made before a fit is charged, so that rows of which no digest can be made cost nothing.
+    Called before a fit is charged, so that rows of which no digest can be made cost nothing. Rows
+    on disk are read in passes alone; rows without a number are refused by the checks of a fit.
     """
-
-    known: Known | None
-
-    @classmethod
-    def of(cls, X: Any) -> Self:
-        """Digest a few rows; nothing where there are none, which the checks of a fit refuse."""
-        if isinstance(X, StoredRows):  # which are read in passes alone
-            return cls(None)
-        try:
-            n_rows = count_rows(X)
-        except ValueError:
-            n_rows = 0
-        if not n_rows:
-            return cls(None)
+    _known.pop(model, None)
+    if isinstance(X, StoredRows):
+        return
+    try:
+        n_rows = count_rows(X)
+    except ValueError:
+        return
+    if n_rows:
         some = _some(X, n_rows)
         keys = _row_keys(some)
-        return cls((n_rows, keys, b"" if len(keys) else _digest(some)))
-
-    def remember_for(self, model: Any) -> None:
-        """Keep the digest for as long as the model lives."""
-        if self.known is not None:
-            _known[model] = self.known
+        _known[model] = n_rows, keys, b"" if len(keys) else _digest(some)
 
 
 def remember_those_of(model: Any, other: Any) -> None:

@@ -279,11 +279,11 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
 
     @property
     def plan_(self) -> Plan | None:
-        return self._left.stated.plan
+        return self._quote_kept.plan
 
     @property
     def training_privacy_(self) -> PrivacyGuarantee | None:
-        return self._left.stated.privacy
+        return self._quote_kept.privacy
 
     def _default_of(self, name: str) -> NeuralNet:
         from skfairdp.representation.networks import representation_net

@@ -84,7 +84,8 @@ def fit_codes(
     encoder.classes_, encoder.path_ = path.classes_, path
     negative, positive = path.decided_.sum(axis=(0, 2))
     most = k - 1 if positive > negative else 0
-    kept = path.receipt_.stated
+    kept = path.receipt_.quote
+    assert kept is not None
     quote = kept if private else replace(kept, privacy=void, plan=None, charge=void, sizes=None)
     randomizer = ResponseRandomizer(float(encoder.epsilon), 1, k, encoder.majority_share, most)
     return randomizer, replace(quote, estimator=type(encoder).__name__)

@@ -42,6 +42,7 @@ MOVED = {
     "skfairdp.privacy.accounting.closed_form": "skfairdp.privacy.accounting.calibration",
     "skfairdp.privacy.accounting.pairs": "skfairdp.privacy.accounting.loss_distributions",
     "skfairdp.rows": "skfairdp.records.rows",
+    "skfairdp.receipts.charge": "skfairdp.receipts.receipt",
     "skfairdp.receipts.charged_fit": "skfairdp.base.fitted_state",
     "skfairdp.receipts.facts": "skfairdp.records.facts",
     "skfairdp.scikit_learn": "skfairdp.foundation.scikit_learn",

@@ -118,10 +118,10 @@ def test_methods_put_in_place_of_the_class_void_privacy(name: str) -> None:
 
 def other_plan(receipt: Receipt) -> Receipt:
     """A receipt of half as many epochs."""
-    plan = receipt.stated.plan
+    plan = receipt.quote.plan
     assert plan is not None
     segments = tuple(replace(segment, steps=segment.steps // 2) for segment in plan.segments)
-    quote = replace(receipt.stated, plan=replace(plan, segments=segments))
+    quote = replace(receipt.quote, plan=replace(plan, segments=segments))
     return replace(receipt, quote=quote)
 
 

@@ -95,7 +95,7 @@ def test_a_request_to_end_is_heard(capsys, monkeypatch) -> None:
 @pytest.mark.parametrize("given", [["--ledger", "l.db"], ["--no-ledger"]])
 def test_one_account_is_given_of_what_a_run_has_charged(given, capsys, monkeypatch) -> None:
     """The classifier is charged with the run; by itself it would say that nothing counts it."""
-    broken_at(monkeypatch, "skfairdp.receipts.charge.Charge.commit", KeyboardInterrupt())
+    broken_at(monkeypatch, "skfairdp.receipts.receipt.Charge.commit", KeyboardInterrupt())
     assert main(report("--mechanism", "dpsgd", *given)) == 130
     said = capsys.readouterr().err
     assert said.count("ε = 2") == 1

@@ -24,7 +24,7 @@ from skfairdp.datasets import ParquetRows
 from skfairdp.engine import sampling
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.sampling import Batch
-from skfairdp.receipts.charge import Charge
+from skfairdp.receipts import Charge
 from skfairdp.records.stored_rows import StoredRows
 from tests.inprocessing.rows import two_groups
 

@@ -86,7 +86,7 @@ def test_attributes_are_views_of_the_receipt() -> None:
     for name in ("privacy_", "plan_", "groups_", "noise_multiplier_"):
         assert not hasattr(model, name)
     model.fit(X, y, sensitive_features=groups)
-    quote = model.receipt_.stated
+    quote = model.receipt_.quote
     assert (model.privacy_, model.plan_) == (quote.privacy, quote.plan)
     assert (model.noise_multiplier_, model.groups_) == (quote.noise_multiplier, ("a", "b"))
     with pytest.raises(AttributeError):

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from skfairdp import FunctionalMechanismClassifier, PrivacyLedger
 from skfairdp.records import given
-from skfairdp.records.given import SeenRows, trained_on
+from skfairdp.records.given import remember_rows, trained_on
 
 TABLE = np.arange(60.0).reshape(20, 3)
 CONTAINERS = {
@@ -32,7 +32,7 @@ CONTAINERS = {
 @pytest.mark.parametrize("holds", CONTAINERS.values(), ids=CONTAINERS)
 def test_rows_are_known_again_from_any_container_and_others_are_not(holds) -> None:
     model = BaseEstimator()
-    SeenRows.of(holds(TABLE)).remember_for(model)
+    remember_rows(model, holds(TABLE))
     assert trained_on(model, holds(TABLE), lambda rows: rows)
     assert not trained_on(model, holds(TABLE + 1.0), lambda rows: rows)
     assert not trained_on(BaseEstimator(), holds(TABLE), lambda rows: rows)
@@ -51,7 +51,7 @@ def test_tables_that_hold_more_than_numbers_are_known_again(cell: object) -> Non
 
 def of_a_fit(rows: np.ndarray) -> BaseEstimator:
     model = BaseEstimator()
-    SeenRows.of(rows).remember_for(model)
+    remember_rows(model, rows)
     return model
 
 

@@ -147,9 +147,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         "warmup_epochs": (Number(0, integer=True),),
     }
 
-    def _protected(self, unit: str) -> str:
-        return ATTRIBUTE
-
+    _protected = ATTRIBUTE
     _auto_batch = 1024, 8
 
     def _also_assumed(self) -> tuple[str, ...]:

@@ -102,8 +102,8 @@ class FairPathClassifier(PathClassifier):
     improved_ : ndarray of float64, shape (2, 127)
         The same of right answers; without noise where features and labels are public.
     start_ : float
-        Multiplier of the smallest gap, by a table that is used for nothing else. Every tolerance
-        is looked for between here and 0.
+        Multiplier of the smallest gap, by a table that is used for nothing else, and of more than
+        two classes by those of the ascent too. Every tolerance is looked for between here and 0.
     multiplier_ : float
         The point in use; the rule is ``2 (eta - threshold) - multiplier_ * s > 0``, and of more
         than two classes the largest ``eta_k - multiplier_ * s_k``.
@@ -195,8 +195,9 @@ class FairPathClassifier(PathClassifier):
         # Of declared groups some row may be in none, which is private.
         return self._of_attribute and self.groups is None
 
-    def _protected(self, unit: str) -> str:
-        return ATTRIBUTE if self._of_attribute else super()._protected(unit)
+    @property
+    def _protected(self) -> str | None:  # type: ignore[override]
+        return ATTRIBUTE if self._of_attribute else None
 
     def _default_of(self, name: str) -> Any:
         from skfairdp.engine.nets import default_net
@@ -248,9 +249,8 @@ class FairPathClassifier(PathClassifier):
             return Sizes(groups.labels, (n,), "change-attribute")
         return super()._sizes(groups, n, noise)
 
-    def _used(
-        self, X: np.ndarray, labels: np.ndarray, groups: Groups | None
-    ) -> tuple[np.ndarray, np.ndarray, Groups | None]:
+    def _encoded(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
+        X, classes, labels = super()._encoded(X, y)
         declared = [] if self.classes is None else np.unique(np.asarray(self.classes)).tolist()
         if len(declared) > 2:
             found = np.unique(labels).tolist()
@@ -260,7 +260,7 @@ class FairPathClassifier(PathClassifier):
                     f"'classes' declares {without[0]!r}, which no row of y holds, so its rates "
                     "cannot be compared: leave it out."
                 )
-        return super()._used(X, labels, groups)
+        return X, classes, labels
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         if sizes.n_classes > MOST_CLASSES:

@@ -144,7 +144,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
         bounded = self._bounded(X.shape[1])
         groups = self._encode_groups(given.sensitive_features, len(X))
         noise, persons = self._randomness()[1], given.persons(len(X))
-        unit = self._protected(given.unit)
+        unit = self._protected or given.unit
         facts = RowFacts.of(len(X), groups, persons, n_features=X.shape[1], unit=unit)
         quote = self._settled(facts, noise, charge)
         plan, sizes = quote.plan, quote.sizes
