@@ -322,7 +322,7 @@ def report(path: Path, folder: Path) -> None:
     left.set(xscale="log", xlabel="ε", ylabel="mean rank by AUC (1 is the best)")
     left.set_xticks(ranks.index, [f"{epsilon:g}" for epsilon in ranks.index])
     left.minorticks_off()
-    left.invert_yaxis()
+    left.set_ylim(len(LEARNERS), -0.5)  # room for the legend
     left.legend(fontsize=8)
     free = rows[rows["learner"] == "boosted"].groupby("data")["auc"].mean()
     sizes = rows.groupby("data")["rows"].mean()
