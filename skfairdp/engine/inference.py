@@ -74,6 +74,21 @@ def _products(
     kind: Hashable | None = None,
 ) -> Iterator[bool]:
     """Multiply as torch does, or exactly; the block learns whether no place of a row matters."""
+    chosen = _chosen_products(answer, tables, rows, kind)
+    with _own_precision(tables[0].device.type), chosen as apart:
+        yield apart
+
+
+def _own_precision(device: str) -> AbstractContextManager[Any]:
+    """Leave a block of `torch.autocast`: answers are those of the module, wherever it is asked."""
+    available = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return torch.autocast(device, enabled=False) if available else nullcontext()
+
+
+@contextmanager
+def _chosen_products(
+    answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int, kind: Hashable | None
+) -> Iterator[bool]:
     known = None if kind is None else FOUND_OUT.get()
     key: tuple[Hashable, ...] = (kind, rows)
     if known is not None:  # with all by which torch chooses functions
