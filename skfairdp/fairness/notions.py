@@ -38,6 +38,12 @@ class Stratum:
         return Stratum(self.name, *(np.vstack([mask, mask[:1] & counted]) for mask in masks))
 
 
+def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
+    """Successes and failures, two arrays of shape (n_strata, n_groups)."""
+    counts = [stratum.count(table) for stratum in strata]
+    return np.stack([hit for hit, _ in counts]), np.stack([miss for _, miss in counts])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Notion:
     """A fairness notion: the largest difference of certain rates between groups.
