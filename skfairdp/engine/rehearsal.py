@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from skfairdp.engine.clipping.base import Clipper
-from skfairdp.engine.clipping.norms import clip_factors
+from skfairdp.engine.clipping.norms import clip_factors, refuse_unbounded_sums, rows_of
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import (
     PERSON_BLOCKS,
@@ -23,7 +23,6 @@ from skfairdp.engine.row_blocks import (
     rows_for,
     same_bits,
 )
-from skfairdp.engine.sum_margins import refuse_unbounded_sums, rows_of
 from skfairdp.foundation.assumptions import EXACTLY
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.records.persons import Persons

@@ -21,6 +21,7 @@ from skfairdp.engine.clipping import base
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
+from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.exact_products import Products, bits_for, exact_matmul, exactly
 from skfairdp.engine.inference import features_and_output, outputs, outputs_by_row
 from skfairdp.engine.modules import MLP, SmallCNN
@@ -31,7 +32,6 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import all_alike, block_rows, fill, repeated_rows
 from skfairdp.engine.sampling import Batch
-from skfairdp.engine.sum_margins import row_capacity, sum_margin
 from skfairdp.foundation.assumptions import ALONE, EXACTLY
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
