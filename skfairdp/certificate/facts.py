@@ -32,7 +32,7 @@ _HARMFUL = re.compile(
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that is known: public, declared by somebody, assumed, or bought out of epsilon."""
+    """A fact and its source: public, declared, assumed, or bought with a part of epsilon."""
 
     name: str
     value: str

@@ -45,7 +45,7 @@ _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes wit
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupedRows:
-    """Rows with their labels and groups, as they were given, and the groups as they are sorted."""
+    """Rows with labels and groups as they were given, and the group code of each row."""
 
     X: Any
     y: Any  # None where labels are not known
@@ -177,7 +177,7 @@ def _refuse_unwritable(labels: tuple[Hashable, ...]) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeldOut:
-    """Answers to held-out rows, and which cell each row is in."""
+    """Answers to held-out rows, and the cell of each row."""
 
     classes: list
     answers: NDArray[np.int64]  # positions among the classes

@@ -39,7 +39,7 @@ _LARGEST = 1e100  # so that no sum of numbers overflows
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AskedNumbers:
-    """Predictions for held-out rows, and what they are compared with."""
+    """Predictions for held-out rows, with their targets and bounds."""
 
     predicted: Floats
     targets: Floats | None  # None where errors are not measured

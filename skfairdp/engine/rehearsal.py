@@ -87,9 +87,8 @@ def rehearse(
                 return serving.arithmetic
         if serving.one_by_one:
             raise ValueError(
-                "The module gives another gradient for a row when it is asked again, or together "
-                "with other rows. Let it keep nothing from one call to the next, and process every "
-                "row by itself."
+                "The module's gradient for a row changes from call to call, or with the other rows "
+                "of its batch. Keep no state between calls, and process every row by itself."
             )
         clipper.retreat()
         serving = clipper.serving(rows)
@@ -108,7 +107,7 @@ def _as_at_prediction(module: nn.Module) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A clipper that is shown made-up rows in blocks of all sizes that it will meet."""
+    """Trial of a clipper on made-up rows, in blocks of all sizes that its fit will use."""
 
     serving: Clipper
     rows: Tensor

@@ -337,7 +337,7 @@ Notion
     """
     if isinstance(notion, Notion):
         if NOTIONS.get(notion.name, notion) != notion:
-            raise ValueError(f"The name {notion.name!r} is that of another notion.")
+            raise ValueError(f"The name {notion.name!r} belongs to another notion.")
         return notion
     if not isinstance(notion, str) or notion not in NOTIONS:
         raise ValueError(
