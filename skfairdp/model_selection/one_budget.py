@@ -176,7 +176,7 @@ def _check_last(final: Any, charging: list[Any]) -> None:
     if hasattr(final, "param_distributions"):
         raise ValueError(
             f"'pipeline' ends in a {type(final).__name__}, whose number of runs is random, so no "
-            "part of the budget can be set aside for a table. Give both their own epsilon, and "
+            "part of the budget can be set aside for a table. Give both their own epsilon and "
             "call fit: make_pipeline(PrivateTableEncoder(epsilon=0.3), PrivateSearchCV(classifier, "
             "..., epsilon=0.9)), whose certificate states the total of both."
         )

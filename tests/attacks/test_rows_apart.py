@@ -484,7 +484,7 @@ class Remembering(nn.Module):
 
 @pytest.mark.parametrize(
     ("make", "words"),
-    [(Counting, "when it is asked again"), (Remembering, "values of its rows")],
+    [(Counting, "from call to call"), (Remembering, "values of its rows")],
 )
 def test_modules_that_keep_something_between_calls_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
