@@ -136,7 +136,7 @@ LISTED: dict[str, dict[str, str]] = {
         "none": "ReleasedPath.gaps ReleasedPath.gap_stds",
         "together": "ReleasedPath.gap_bounds",
         "fresh": "ReleasedPath.points start_of",
-        "order": "ReleasedPath.way",
+        "order": "ReleasedPath.way pooled_gaps",
     },
     "inprocessing/fair_path/points.py": {"order": "PathClassifier._path_of"},
     "inprocessing/fair_path/tables.py": {
