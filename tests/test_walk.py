@@ -16,7 +16,7 @@ from tests.walk import PACKAGE, walking
 LIMITS = {
     "DPSGDClassifier.fit": (62, 396, 54),
     "the same with a ledger": (62, 392, 58),
-    "FairPathClassifier.fit": (74, 505, 80),
+    "FairPathClassifier.fit": (74, 502, 78),
     "certify": (44, 263, 65),
     "str of the certificate": (22, 105, 29),
     "skfairdp report": (132, 902, 212),
