@@ -174,23 +174,38 @@ def test_no_bit_of_a_row_depends_on_its_batch(make, width, rows, dtype):
         assert torch.equal(got[2], want[2])
 
 
-@pytest.mark.parametrize(
+FEW_OUTPUTS = pytest.mark.parametrize(
     ("make", "n_outputs"),
     [(lambda: nn.Linear(89, 2), 2), (lambda: MLP(13, 3, (5,)), 3)],
     ids=["linear", "hidden layer"],
 )
-def test_no_bit_of_a_row_depends_on_its_batch_with_few_outputs(make, n_outputs):
+
+
+def moved(make, n_outputs: int, products: Products | None = None) -> int:
+    """In how many of three other batches some norm of a row has other bits."""
     torch.manual_seed(0)
     clipper = make_clipper(module := make(), flatten(module), NumberAndGroupObjective())
     width = next(module.parameters()).shape[1]
     X, y = torch.randn(300, width), torch.rand(300)
     targets = y, torch.randint(0, n_outputs, (300,)).float()
     rehearse(module, clipper, X, targets, empty_plan())
-    assert clipper.serving(X).path == "fused"
-    norms = clipper.norms(X, targets, 96)
-    for kept in (torch.arange(300).roll(1), torch.randperm(300), torch.arange(1, 300)):
-        found = clipper.norms(X[kept], tuple(target[kept] for target in targets), 96)
-        assert torch.equal(found, norms[kept])
+    serving = clipper.serving(X)
+    assert serving.path == "fused"
+    serving.products = serving.products if products is None else products
+    norms = serving.norms(X, targets, 96)
+    batches = (torch.arange(300).roll(1), torch.randperm(300), torch.arange(1, 300))
+    found = [serving.norms(X[kept], tuple(t[kept] for t in targets), 96) for kept in batches]
+    return sum(not torch.equal(f, norms[kept]) for f, kept in zip(found, batches, strict=True))
+
+
+@FEW_OUTPUTS
+def test_no_bit_of_a_row_depends_on_its_batch_with_few_outputs(make, n_outputs):
+    assert moved(make, n_outputs) == 0
+
+
+@FEW_OUTPUTS
+def test_products_of_few_outputs_by_the_place_of_a_row_would_be_seen(make, n_outputs):
+    assert moved(make, n_outputs, TURNED) == 3
 
 
 @every_net
