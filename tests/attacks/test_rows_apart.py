@@ -22,6 +22,7 @@ from skfairdp.engine.clipping import base
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
+from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.exact_products import (
     Products,
     bits_for,
@@ -38,8 +39,8 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import all_alike, block_rows, fill, repeated_rows
 from skfairdp.engine.sampling import Batch
-from skfairdp.engine.sum_margins import row_capacity, sum_margin
 from skfairdp.foundation.assumptions import ALONE, EXACTLY
+from skfairdp.inprocessing.fair_numbers.objective import NumberAndGroupObjective
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from tests.common.halves import with_groups_made_up
@@ -171,6 +172,25 @@ def test_no_bit_of_a_row_depends_on_its_batch(make, width, rows, dtype):
         assert torch.equal(got[1][back], want[1][sorted_rows])
         got = seen(clipper, X[order], y[order], rows)
         assert torch.equal(got[2], want[2])
+
+
+@pytest.mark.parametrize(
+    ("make", "n_outputs"),
+    [(lambda: nn.Linear(89, 2), 2), (lambda: MLP(13, 3, (5,)), 3)],
+    ids=["linear", "hidden layer"],
+)
+def test_no_bit_of_a_row_depends_on_its_batch_with_few_outputs(make, n_outputs):
+    torch.manual_seed(0)
+    clipper = make_clipper(module := make(), flatten(module), NumberAndGroupObjective())
+    width = next(module.parameters()).shape[1]
+    X, y = torch.randn(300, width), torch.rand(300)
+    targets = y, torch.randint(0, n_outputs, (300,)).float()
+    rehearse(module, clipper, X, targets, empty_plan())
+    assert clipper.serving(X).path == "fused"
+    norms = clipper.norms(X, targets, 96)
+    for kept in (torch.arange(300).roll(1), torch.randperm(300), torch.arange(1, 300)):
+        found = clipper.norms(X[kept], tuple(target[kept] for target in targets), 96)
+        assert torch.equal(found, norms[kept])
 
 
 @every_net
@@ -542,7 +562,7 @@ class Remembering(nn.Module):
 
 @pytest.mark.parametrize(
     ("make", "words"),
-    [(Counting, "when it is asked again"), (Remembering, "values of its rows")],
+    [(Counting, "from call to call"), (Remembering, "values of its rows")],
 )
 def test_modules_that_keep_something_between_calls_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
