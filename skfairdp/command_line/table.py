@@ -17,6 +17,7 @@ from skfairdp.command_line.groups import checked_groups, with_groups_as_asked
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import Schema, public_schema, stated
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
+from skfairdp.records.labels import factorized
 from skfairdp.records.persons import (
     Persons,
     encode_persons,
@@ -84,6 +85,7 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
         raise CommandError(
             "A column takes --target, --sensitive, --person-ids, --drop or --features, not two."
         )
+    all_of(*(partial(_refuse_nul, rows[name]) for name in (target, *sensitive, *whose)))
     kept = [name for name in rows.columns if not features or name in {*features, *without}]
     rows = rows[[name for name in kept if name not in request.drop]]
     unknown = rows[[*sensitive]].isna().any(axis=1).sum() if request.skip_blank else 0
@@ -174,6 +176,16 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
         raise CommandError(
             f"{option} names {', '.join(map(repr, missing))}, which is not a column of the table. "
             f"Are the names of the columns in its first line, and spelt like this?{meant}"
+        )
+
+
+def _refuse_nul(column: pd.Series) -> None:
+    """Refuse texts that some versions of pandas compare only up to a character in them."""
+    if any("\0" in value for value in factorized(column)[1] if isinstance(value, str)):
+        raise CommandError(
+            f"The column {column.name!r} has texts with a NUL character (a zero byte), and texts "
+            "that differ only behind one would count as one outcome, group or person. Write the "
+            "file without these characters."
         )
 
 
