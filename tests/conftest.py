@@ -25,6 +25,8 @@ os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 collect_ignore = ["engine/together.py"]  # a program
 # Where single slow tests take longest.
 LONG = ("tests/docs/", "tests/slow/", "tests/test_")
+# Where the figures are checked, or shown as users see them.
+FIGURES = ("tests/privacy/", "tests/outside/", "tests/docs/", "tests/test_readme.py", "skfairdp/")
 # The same examples everywhere, at whatever speed.
 hypothesis.settings.register_profile("here", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("here")
@@ -207,3 +209,29 @@ def attackers_at_delta_alone(request: pytest.FixtureRequest) -> Iterator[None]:
         if not getattr(request.module, "BOUNDS_ATTACKERS", False):
             patch.setattr("skfairdp.privacy.accounting.tradeoff._smallest", lambda *_: 1.0)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def accounted_coarsely(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Round privacy losses up to multiples of 1e-3, not 1e-4: a valid bound, found sooner.
+
+    Epsilon is larger by less than one part in a thousand. Slow tests, those of accounting, pages
+    and examples keep the package's own grid, and so do a module that says ACCOUNTS_FINELY = True
+    and a test that takes `accounted_finely`.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        fast = "not slow" in request.config.option.markexpr
+        fine = not fast or request.node.nodeid.startswith(FIGURES)
+        if not fine and not getattr(request.module, "ACCOUNTS_FINELY", False):
+            from tests.coarse_accounting import account_coarsely
+
+            account_coarsely(patch)
+        yield
+
+
+@pytest.fixture
+def accounted_finely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test of a module that is accounted coarsely see the figures that users see."""
+    from tests.coarse_accounting import account_finely
+
+    account_finely(monkeypatch)

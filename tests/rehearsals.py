@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.overrides import _get_current_function_mode_stack
 
 from skfairdp.engine import exact_products, row_blocks
 from skfairdp.engine.clipping import base, functional, fused, norms
 from skfairdp.engine.clipping.linear_stacks import LinearStack
-from skfairdp.engine.exact_products import _Replaced, is_on
+from skfairdp.engine.exact_products import _ByOutputs, _Replaced, is_on
 
 _VERDICTS: dict[tuple[object, ...], bool] = {}
 # All that verdicts are about, by the places in memory that it so keeps.
@@ -75,8 +76,10 @@ def _of_answers(tried: Callable[..., bool]) -> Callable[..., bool]:
         if not known or not _ours([function, *_kinds(modules)]):
             return tried(answer, tables, rows)
         kind = (function.__code__, repr(modules[0]), *_settings(modules[0]), *_shapes(tables), rows)
-        # Where torch's products do not keep rows apart, exact products are tried next.
-        kind = (*kind, is_on(_Replaced), *_trained(modules))
+        # Where torch's products do not keep rows apart, others are tried next.
+        modes = _get_current_function_mode_stack()
+        by_outputs = any(isinstance(mode, _ByOutputs) for mode in modes)
+        kind = (*kind, by_outputs, is_on(_Replaced), *_trained(modules))
         return _once(kind, _code(), lambda: tried(answer, tables, rows))
 
     return alike_everywhere

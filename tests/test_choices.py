@@ -86,7 +86,7 @@ LISTED: dict[str, dict[str, str]] = {
     },
     "fairness/bounds/noisy_cells.py": {"proof": "cell_p_values combined_gap noise_tail"},
     "fairness/bounds/noisy_counts.py": {
-        "together": "private_gap_upper_bound private_gap_lower_bound",
+        "together": "_bound_of private_gap_lower_bound",
     },
     "fairness/bounds/number_gaps.py": {
         "none": "NumberCells.observed_gap mean_gap",
@@ -126,7 +126,12 @@ LISTED: dict[str, dict[str, str]] = {
         "order": "Scores.places Scores.quantiles",
         "proof": "band shifts",
     },
-    "inprocessing/class_weights.py": {"exact": "ClassWeighted._objective"},
+    "inprocessing/class_weights.py": {"exact": "CostSensitive._objective"},
+    "inprocessing/cost_thresholds.py": {
+        "together": "StatedCosts.chosen",
+        "order": "StatedCosts.bins",
+        "exact": "refuse_costs",
+    },
     "inprocessing/fair_path/compared_rates.py": {
         "order": "Rates.rate_of",
         "exact": "Rates.n_entries",
@@ -136,7 +141,7 @@ LISTED: dict[str, dict[str, str]] = {
         "none": "ReleasedPath.gaps ReleasedPath.gap_stds",
         "together": "ReleasedPath.gap_bounds",
         "fresh": "ReleasedPath.points start_of",
-        "order": "ReleasedPath.way",
+        "order": "ReleasedPath.way pooled_gaps",
     },
     "inprocessing/fair_path/points.py": {"order": "PathClassifier._path_of"},
     "inprocessing/fair_path/tables.py": {

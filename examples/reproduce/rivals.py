@@ -71,7 +71,7 @@ CHOSEN = {
     "adult": Settings(120, 4096, 0.2, 0.5, 6.0, 0.1, 4.0),
     "default_ccc": Settings(250, 2048, 0.1, 0.5, 6.0, 0.1, 4.0),
     "compas": Settings(120, 512, 0.1, 0.5, 6.0, 0.05, 2.0),
-    "diabetes": Settings(120, 4096, 0.2, 0.5, 6.0, 0.1, 4.0),  # not chosen: Adult's
+    "diabetes": Settings(500, 1024, 0.05, 0.5, 6.0, 0.1, 2.0),
 }
 
 

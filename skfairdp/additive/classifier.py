@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,14 +15,15 @@ from skfairdp.additive.design import NORM
 from skfairdp.additive.model import AdditiveModel
 from skfairdp.additive.pairs import MOST_PAIRS
 from skfairdp.foundation.parameters import Number
-from skfairdp.inprocessing.class_weights import ClassWeighted
+from skfairdp.inprocessing.class_weights import CostSensitive
 from skfairdp.preprocessing.levels import level_names
 
 if TYPE_CHECKING:
     from skfairdp.additive.descent import Slopes
+    from skfairdp.inprocessing.gradient import Run
 
 
-class DPAdditiveClassifier(AdditiveModel, ClassWeighted):
+class DPAdditiveClassifier(AdditiveModel, CostSensitive):
     """Sum of one step function for each column, trained by private gradient descent.
 
     The score is an intercept and a number for each column, which depends on the bin or the
@@ -117,6 +118,15 @@ class DPAdditiveClassifier(AdditiveModel, ClassWeighted):
         """Largest derivative of a record's loss by the score: the rest is clipped."""
         return min(float(self.max_grad_norm) / math.sqrt(NORM**2 + 1.0), 1.0)
 
+    @property
+    def _with_gradients(self) -> slice:  # type: ignore[override]
+        return slice(-1) if self.costs is not None and self.threshold_share > 0.0 else slice(None)
+
+    def _train(self, run: Run) -> None:
+        super()._train(run)
+        if self.costs is not None:
+            self._choose_threshold(run)
+
     def _slopes(self) -> Slopes:
         from skfairdp.additive.descent import Slopes, clipped_logistic
 
@@ -130,17 +140,38 @@ class DPAdditiveClassifier(AdditiveModel, ClassWeighted):
         Returns
         -------
         ndarray of float64, shape (n_samples,)
-            Scores; above 0 the second class is the likelier one.
+            Scores; above 0 the second class is predicted, which is the likelier one. With `costs`
+            less the score whose chance is ``threshold_``.
         """
-        return self.explain(X).to_numpy().sum(axis=1)
+        score = self._scores(X)
+        threshold = vars(self).get("threshold_")
+        return score if threshold is None else score - self._score_at(threshold)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        score = self.decision_function(X)
+        return self._chances(self._scores(X))
+
+    def _scores(self, X: ArrayLike) -> np.ndarray:
+        return self.explain(X).to_numpy().sum(axis=1)
+
+    def _chances(self, score: np.ndarray) -> np.ndarray:
         # Of a record that is surely wrong, the clipped derivative is the limit, not 1: chances
         # are those at which the clipped derivatives of both labels cancel.
         limit = max(self._limit, 0.5)
         first, second = (np.minimum(expit(sign * score), limit) for sign in (-1.0, 1.0))
         return np.column_stack([first, second]) / (first + second)[:, None]
+
+    def _score_at(self, chance: float) -> float:
+        """Score of a chance: the inverse of `_chances`."""
+        limit = max(self._limit, 0.5)
+        sign, odds = (1.0, chance / (1.0 - chance)) if chance >= 0.5 else (-1.0, 1.0 / chance - 1.0)
+        clipped = odds > limit / (1.0 - limit) if limit < 1.0 else False
+        return sign * math.log(odds / limit - 1.0 if clipped else odds)
+
+    def _asked(self, run: Run, X: Any) -> np.ndarray:
+        from skfairdp.engine.inference import outputs_by_row
+
+        score = outputs_by_row(run.prepared.module, X).reshape(-1).double().cpu().numpy()
+        return np.asarray(self._chances(score)[:, 1])
 
     def reason_codes(self, X: ArrayLike, n: int = 4) -> pd.DataFrame:
         """Name the columns, or pairs of them, that contribute most to the first class, row by row.

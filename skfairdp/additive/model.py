@@ -139,7 +139,7 @@ class AdditiveModel(GradientPredictor):
         from skfairdp.engine.release import Statistic
         from skfairdp.engine.training import run_segment
 
-        levels, *tables, steps = run.plan.segments
+        levels, *tables, steps = run.plan.segments[self._with_gradients]
         design, (block,) = self._design, steps.blocks
         n_rows = steps.expected_sizes[0] / steps.rates[0]
         finest, root = design.finest.tolist(), math.sqrt(len(design.levels))

@@ -11,6 +11,7 @@ from inspect import signature
 from os import PathLike
 from typing import Any, ClassVar, TypeVar, cast
 
+import numpy as np
 from sklearn.base import clone, is_regressor
 
 from skfairdp.exceptions import PrivacyWarning, UnboundModelError, warn_user
@@ -133,7 +134,9 @@ class ChargedFit:
         self._forget()
         try:
             refuse_processes(self)
-            yield
+            # A warning or an error of numpy's about one number would reveal a row.
+            with np.errstate(all="ignore"):
+                yield
         except BaseException as error:
             self._forget()
             charge.note(error)

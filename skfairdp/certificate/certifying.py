@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from os import PathLike
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_regressor
 
@@ -64,6 +65,7 @@ LIBRARIES = ("dp-accounting", "numpy", "pandas", "scikit-learn", "scipy", "skorc
 
 @completed_by(CERTIFY)
 @asked_many_times()
+@np.errstate(all="ignore")  # numpy's warnings and errors about one number would reveal a row
 def certify(
     model: object,
     X: ArrayLike | None = None,

@@ -23,10 +23,11 @@ from skfairdp.privacy.sizes import Sizes
 from skfairdp.receipts import Receipt, RowFacts
 from skfairdp.receipts.pricing import priced
 from skfairdp.receipts.receipt import receipt_of
-from skfairdp.receipts.unwrap import charges_privacy, unwrap
+from skfairdp.receipts.unwrap import charges_privacy, is_transparent, unwrap
 from skfairdp.records.groups import Groups
 
-FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
+# Splitters that train on a row in all folds but one.
+_FOLDS = (KFold, StratifiedKFold, StratifiedGroupKFold)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +61,8 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
     results = getattr(search, "cv_results_", {})
     candidates = results.get("params", ())
     if stated is None or stated.is_void or stated.event is None or not len(candidates):
+        return None
+    if not _knows_folds(search.cv):
         return None
     # In how many folds a person is does not show.
     if stated.protects == "person" or not isinstance(getattr(final, "plan_", None), Plan):
@@ -107,9 +110,21 @@ def _fits_per_row(search: Any) -> int:
     return search.n_splits_ - 1 if _in_folds(search) else search.n_splits_
 
 
+def _knows_folds(cv: Any) -> bool:
+    """Whether no row is in a training fold more than once.
+
+    A list of folds, and a class of one's own, may name a row many times. The row then counts as
+    often in one fit.
+    """
+    if cv is None or isinstance(cv, int):
+        return True
+    listed = not hasattr(cv, "split") or type(cv).__name__.startswith("_")  # as scikit-learn wraps
+    return not listed and is_transparent(cv)
+
+
 def _in_folds(search: Any) -> bool:
     own = getattr(search.cv, "in_folds", False) is True
-    return search.cv is None or isinstance(search.cv, FOLD_SPLITTERS) or own
+    return search.cv is None or isinstance(search.cv, int) or type(search.cv) in _FOLDS or own
 
 
 def _moves_nobody(search: Any) -> bool:
@@ -117,7 +132,7 @@ def _moves_nobody(search: Any) -> bool:
     if getattr(search, "resource", None) == "n_samples":
         return False  # a halving search draws rows by position
     # With one predefined fold every other row is trained on, wherever it stands.
-    fixed = isinstance(search.cv, PredefinedSplit) and search.n_splits_ == 1
+    fixed = type(search.cv) is PredefinedSplit and search.n_splits_ == 1
     return fixed or getattr(search.cv, "assigns_each_record", False) is True
 
 
@@ -175,6 +190,8 @@ def _training_sizes(search: Any, n: int) -> list[int] | None:
     """Rows of each fit that one row takes part in; None where the splitter needs the rows."""
     if getattr(search.cv, "assigns_each_record", False) is True:
         return None
+    if type(search.cv) is StratifiedGroupKFold:
+        return None  # its folds are of any size
     if _in_folds(search):
         return [n - math.ceil(n / search.n_splits_)] * (search.n_splits_ - 1)
     if not hasattr(search.cv, "split"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from functools import partial
 from itertools import chain
@@ -15,7 +15,8 @@ from scipy.special import softmax
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from skfairdp.engine.exact_products import DispatchMode, exactly, is_on
+from skfairdp.engine.clipping.linear_stacks import goes_row_by_row
+from skfairdp.engine.exact_products import DispatchMode, by_outputs, exactly, is_on
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import (
     DEFAULT_ROWS,
@@ -29,6 +30,8 @@ from skfairdp.protocol import FOUND_OUT
 
 # Numbers that a row is taken to meet: few repeated rows are tried, as predictions come often.
 _WORK = 1 << 13
+# To multiply.
+_WAYS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (nullcontext, by_outputs, exactly)
 
 
 def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
@@ -47,7 +50,7 @@ def in_blocks(
 
     The answer for a row is then the same, to the last bit, whatever the other rows: made-up
     rows are tried first. Where this processor answers them by their place in a block, products
-    are exact instead; where it still does, each row is asked by itself.
+    are computed by outputs, and then exactly; where it still does, each row is asked by itself.
 
     `kind`: what decides which functions of torch the answer calls, and with which shapes; None:
     unknown. Within `asked_many_times`, made-up rows are tried once for each kind.
@@ -70,23 +73,24 @@ def _products(
     rows: int,
     kind: Hashable | None = None,
 ) -> Iterator[bool]:
-    """Multiply as torch does, or exactly; the block learns whether the place of a row matters."""
+    """Multiply as torch does, or exactly; the block learns whether no place of a row matters."""
     known = None if kind is None else FOUND_OUT.get()
     key: tuple[Hashable, ...] = (kind, rows)
     if known is not None:  # with all by which torch chooses functions
         key += tuple(_described(table[:1]) for table in tables)
         key += torch.get_num_threads(), is_on(DispatchMode), torch.is_inference_mode_enabled()
         key += torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
-    if known is None or key not in known:
-        alike = _alike_everywhere(answer, tables, rows)
-        with nullcontext() if alike else exactly():
-            apart = alike or _alike_everywhere(answer, tables, rows)
-            if known is not None:
-                known[key] = alike, apart
-            yield apart
-        return
-    alike, apart = known[key]
-    with nullcontext() if alike else exactly():
+    if known is not None and key in known:
+        how, apart = known[key]
+    else:
+        for how in _WAYS:  # the fastest one first
+            with how():
+                apart = _alike_everywhere(answer, tables, rows)
+            if apart:
+                break
+        if known is not None:
+            known[key] = how, apart
+    with how():
         yield apart
 
 
@@ -172,11 +176,16 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
     """Compute outputs as at prediction, each row, of at least one, by itself.
 
     Whatever the module does, a row's output depends on that row alone, and no part of
-    the rows stays on the module: sums over private rows may be formed of it. `rows`: of a block,
-    a public number, see :mod:`skfairdp.engine.row_blocks`.
+    the rows stays on the module: sums over private rows may be formed of it. Stacks of linear
+    layers get rows in blocks; other modules get each row alone. `rows`: of a block, a public
+    number, see :mod:`skfairdp.engine.row_blocks`.
     """
     module = _with_own_state(module).eval()
     buffers = dict(module.named_buffers())
+
+    def of_rows(part: Tensor) -> Tensor:
+        found: Tensor = module(part)
+        return found
 
     def of_row(row: Tensor) -> Tensor:
         state = {name: buffer.clone() for name, buffer in buffers.items()}
@@ -184,7 +193,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
         return output if output.dim() == 0 else output.squeeze(0)
 
     with torch.no_grad():
-        of_block = vmap(of_row, randomness="different")
+        of_block = of_rows if goes_row_by_row(module) else vmap(of_row, randomness="different")
         filled = fill(X, rows)
         with _products(of_block, [filled], rows) as apart:
             if apart:

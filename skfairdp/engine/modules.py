@@ -52,6 +52,12 @@ class MLP(nn.Module):
         return scores
 
 
+class OfEachRow(nn.Module):
+    """A function of each row of another module's output, by itself."""
+
+    module: nn.Module
+
+
 class SomeInputs(nn.Module):
     """Some columns of the input, scaled; it has no weights.
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from skfairdp.engine.exact_products import FEW_COLUMNS
 from skfairdp.records.numbers import UNIT, TargetBounds
 
 
@@ -50,6 +51,13 @@ def check_losses(losses: torch.Tensor, expected: tuple[int, ...]) -> None:
             f"The objective returned losses of shape {('B', *losses.shape[1:])} for B records; it "
             "must return one loss per record, shape (B,)."
         )
+
+
+def softmax_by_row(logits: torch.Tensor) -> torch.Tensor:
+    """Compute the softmax of each row, shape (B, K), as a new tensor; of few columns transposed."""
+    if logits.shape[1] >= FEW_COLUMNS or logits.device.type != "cpu":
+        return torch.softmax(logits, dim=1)
+    return torch.softmax(logits.t().contiguous(), dim=0).t().contiguous()
 
 
 def _rows(output: torch.Tensor, name: str) -> torch.Tensor:
@@ -151,7 +159,7 @@ class CrossEntropyObjective(Objective):
         ignored = (target == self.ignore_index).unsqueeze(1)
         # The same arithmetic for every record, whatever the targets of the others.
         where = target.unsqueeze(1).masked_fill(ignored, 0)
-        gradient = torch.softmax(output, dim=1).scatter_add_(1, where, minus_one)
+        gradient = softmax_by_row(output).scatter_add_(1, where, minus_one)
         return gradient.masked_fill_(ignored, 0.0)
 
     def scores(self, output: torch.Tensor, sharpness: float = 1.0) -> torch.Tensor:

@@ -90,6 +90,7 @@ class Run:
     progress: Progress
     steps_per_epoch: int
     n_groups: int  # 1 where rows came without groups
+    classes: NDArray[Any] | None = None  # labels in the order of their codes; None for a regressor
 
     def scores(self, output: torch.Tensor) -> torch.Tensor:
         """Turn outputs of the module into class probabilities (B, n_classes).

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.foundation.parameters import MAPPING, POSITIVE, Choice
-from skfairdp.inprocessing.gradient import NONE, GradientClassifier
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.foundation.parameters import MAPPING, POSITIVE, Choice, Number
+from skfairdp.inprocessing.cost_thresholds import (
+    StatedCosts,
+    counted_scores,
+    refuse_costs,
+    with_table,
+)
+from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
 from skfairdp.records.groups import Groups
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from skfairdp.engine.objectives import Objective
 
 _BALANCED = "balanced"
@@ -24,8 +40,8 @@ def refuse_threshold_of_several(threshold: float, n_classes: int) -> None:
         )
 
 
-class ClassWeighted(GradientClassifier):
-    """Template of a classifier whose loss may weigh classes by public numbers.
+class CostSensitive(GradientClassifier):
+    """Template of a classifier that takes costs of mistakes, in training or for its threshold.
 
     Parameters
     ----------
@@ -34,14 +50,48 @@ class ClassWeighted(GradientClassifier):
         count, as the largest is made 1. Each gradient is clipped after that, so that the privacy
         guarantee is the same. They are public: declare them, and do not compute them from the rows
         ("balanced" would).
+    costs : mapping of class to positive number, or None, default=None
+        What a wrong answer about a record of each of two classes costs. Training stays as it is;
+        the second class is predicted where its chance is above ``threshold_``. Public numbers:
+        declare them. None predicts the likelier class.
+    threshold_share : float, default=0.1
+        With `costs`: share of the budget, in [0, 1), for a noisy table of scores by label, which
+        shows where another threshold costs less than the one that is right for exact chances. 0
+        buys none, and takes that one.
+
+    Attributes
+    ----------
+    threshold_ : float
+        With `costs`: chance of the second class above which it is predicted. If a table was bought:
+        with a probability of 95 % over its noise, it costs the training records (of a person's
+        rows one counts) no more than the threshold that is right for exact chances.
+    score_counts_ : ndarray of float64, shape (34, 2)
+        With `costs`, if bought: noisy number of records between two neighbouring thresholds of
+        ``threshold_table_``, the lowest scores first, by class.
+    threshold_table_ : DataFrame
+        With `costs`, if bought: for each of 33 public ``threshold`` values the noisy ``cost`` of a
+        record, in units of the larger cost; its ``change`` from the middle one, which is right for
+        exact chances; and a ``margin``. With a probability of 95 % over the noise, the true changes
+        among the training records are within the margins of the noisy ones, all at once.
     """
 
     class_weight: Mapping[Hashable, float] | None = None
+    costs: Mapping[Hashable, float] | None = None
+    threshold_share: float = 0.1
 
-    _parameters = {"class_weight": (MAPPING, NONE, Choice((_BALANCED,)))}
+    _parameters = {
+        "class_weight": (MAPPING, NONE, Choice((_BALANCED,))),
+        "costs": (MAPPING, NONE),
+        "threshold_share": (Number(0.0, 1.0, high_open=True),),
+    }
+
+    threshold_: float = field(init=False)
+    score_counts_: np.ndarray = field(init=False)
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        if self.costs is not None:
+            refuse_costs(self.costs)
         given: Any = self.class_weight
         if given == _BALANCED:
             raise ValueError(
@@ -55,13 +105,23 @@ class ClassWeighted(GradientClassifier):
                 f"'class_weight' must map classes to {POSITIVE.describe()}; got {wrong!r}."
             )
 
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        clip = float(self.max_grad_norm)
+        plan = self._plan_sums(sizes, ("gradient", clip, noise_multiplier * clip))
+        return plan if self.costs is None else with_table(plan, sizes, float(self.threshold_share))
+
     def _objective(self, base: Objective, groups: Groups | None, classes: Any) -> Objective:
         from skfairdp.engine.objectives import WeightedObjective
 
         objective = super()._objective(base, groups, classes)
+        labels = classes.tolist()
+        if self.costs is not None and set(self.costs) != set(labels):
+            raise ValueError(
+                f"'costs' must have one cost for each class, {labels!r}; got costs for "
+                f"{list(self.costs)!r}."
+            )
         if self.class_weight is None:
             return objective
-        labels = classes.tolist()
         weights = dict(self.class_weight)
         if set(weights) != set(labels):
             raise ValueError(
@@ -70,3 +130,32 @@ class ClassWeighted(GradientClassifier):
             )
         largest = max(weights.values())
         return WeightedObjective(objective, [float(weights[one] / largest) for one in labels])
+
+    def _choose_threshold(self, run: Run) -> None:
+        """Take the threshold for the stated costs, by the table of scores if there is one."""
+        assert run.classes is not None
+        costs = self._stated_costs(run.classes)
+        self.threshold_ = costs.middle
+        if self.threshold_share > 0.0:
+            self.score_counts_ = counted_scores(run.release, costs, partial(self._asked, run))
+            self.threshold_ = costs.chosen(costs.table(self.score_counts_, run.plan))
+            run.progress.advance()
+
+    def _asked(self, run: Run, X: Tensor) -> np.ndarray:
+        """Chance of the second class of each row (n,), as `predict_proba` has it."""
+        from skfairdp.engine.inference import outputs_by_row
+
+        outputs = outputs_by_row(run.prepared.module, X)
+        return run.scores(outputs.reshape(len(X), -1))[:, 1].double().cpu().numpy()
+
+    def _stated_costs(self, classes: np.ndarray) -> StatedCosts:
+        assert self.costs is not None
+        return StatedCosts.of(self.costs, self.class_weight or {}, classes.tolist())
+
+    @property
+    def threshold_table_(self) -> pd.DataFrame:
+        """Noisy costs of all thresholds; see the class."""
+        check_is_fitted(self)
+        if "score_counts_" not in vars(self):
+            raise AttributeError("The fit bought no table of scores: set 'costs' for that.")
+        return self._stated_costs(self.classes_).table(self.score_counts_, self.plan_)

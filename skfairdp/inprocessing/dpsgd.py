@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skfairdp.foundation.assumptions import PARITY_ROWS
 from skfairdp.foundation.parameters import Kind
-from skfairdp.inprocessing.class_weights import ClassWeighted
+from skfairdp.inprocessing.class_weights import CostSensitive
 from skfairdp.inprocessing.gradient import NONE, Run
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.inprocessing.regressor import GradientRegressor
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skfairdp.engine.nets import PreparedNet
 
 
-class DPSGDClassifier(ClassWeighted):
+class DPSGDClassifier(CostSensitive):
     """Neural network trained by differentially private gradient descent.
 
     Each step draws every record with the same probability, clips every drawn
@@ -61,7 +61,10 @@ class DPSGDClassifier(ClassWeighted):
     def _train(self, run: Run) -> None:
         parity = self.public_parity
         adjust = None if parity is None else parity.bind(run.prepared, run.release.row_shape)
-        run.descend(adjust_gradient=adjust)
+        steps = run.plan.segments if self.costs is None else run.plan.segments[:1]
+        run.descend(steps, adjust_gradient=adjust)
+        if self.costs is not None:
+            self._choose_threshold(run)
 
     def _assumed_at_last(self) -> tuple[str, ...]:
         return () if self.public_parity is None else (PARITY_ROWS,)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logit
 
 from skfairdp.engine.run import (
     ReadRows,
@@ -341,6 +342,7 @@ class GradientPredictor(BudgetedPredictor):
             progress=progress,
             steps_per_epoch=training.steps_per_epoch,
             n_groups=training.n_groups,
+            classes=training.classes,
         )
         try:
             with training.draws:
@@ -384,7 +386,11 @@ class GradientClassifier(GradientPredictor, BudgetedClassifier):
         proba = self.predict_proba(X)
         tiny = np.finfo(np.float64).tiny
         logs = np.log(proba.clip(min=tiny))
-        return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
+        if len(self.classes_) > 2:
+            return logs
+        threshold = vars(self).get("threshold_")  # of a fit with costs
+        odds = logs[:, 1] - logs[:, 0]
+        return odds if threshold is None else odds - logit(threshold)
 
     @in_chunks
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -394,7 +400,8 @@ class GradientClassifier(GradientPredictor, BudgetedClassifier):
         return probabilities(outputs(self.module_, X), self.link_)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        best = self.predict_proba(X).argmax(axis=1)
+        proba, threshold = self.predict_proba(X), vars(self).get("threshold_")
+        best = proba.argmax(axis=1) if threshold is None else (proba[:, 1] > threshold).astype(int)
         return self.classes_[best]
 
     @property

@@ -102,6 +102,8 @@ def fit_many(
             "a dictionary of parameters for each, such as [{'epsilon': 0.5}, {'epsilon': 1.0}]."
         )
     models = [clone(estimator).set_params(**own) for own in each]
+    if any(model.costs is not None for model in models):
+        raise ValueError("fit_many buys no tables of scores: leave 'costs' out, or fit one by one.")
     several = any(Processes(model.distributed is not None).size > 1 for model in models)
     if several or stored_rows(X) is not None:
         raise ValueError(

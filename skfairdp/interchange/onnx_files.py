@@ -191,7 +191,7 @@ def _answer(model: Any) -> _Answer:
             "estimator that learns by gradients, such as DPSGDClassifier or DPSGDRegressor; of a "
             "pipeline the last."
         )
-    return _Answer(model.module_, model.link_).eval()
+    return _Answer(model.module_, model.link_, getattr(model, "threshold_", None)).eval()
 
 
 class _Answer(nn.Module):
@@ -199,9 +199,10 @@ class _Answer(nn.Module):
 
     names: tuple[str, ...] = ("place", "probabilities")
 
-    def __init__(self, module: nn.Module, how: Any) -> None:
+    def __init__(self, module: nn.Module, how: Any, threshold: float | None = None) -> None:
         super().__init__()
         self.module, self.how = module, how  # the net's link, figures of a path, or bounds
+        self.threshold = threshold  # of a fit with costs
 
     def forward(self, X: Tensor) -> Any:
         refused = ~(X.abs() <= LARGEST).flatten(1).all(dim=1)  # NaN among them
@@ -219,7 +220,9 @@ class _Answer(nn.Module):
             found = torch.softmax(output, dim=1)
         else:
             found = output / output.sum(dim=1, keepdim=True)
-        return found.argmax(dim=1), found
+        if self.threshold is None:
+            return found.argmax(dim=1), found
+        return (found[:, 1] > self.threshold).long(), found
 
 
 class _PathAnswer(_Answer):

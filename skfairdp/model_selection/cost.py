@@ -105,7 +105,7 @@ def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
             f"the search ended in {type(deployed.final).__name__}, which is not an estimator of "
             "skfairdp: nothing bounds what its fits reveal."
         )
-    if public_validation and not isinstance(search.cv, PredefinedSplit):
+    if public_validation and type(search.cv) is not PredefinedSplit:
         raise ValueError(
             f"public_validation=True contradicts cv={search.cv!r}: its validation rows are "
             "training rows of other fits. Give a PredefinedSplit whose one fold holds public rows."

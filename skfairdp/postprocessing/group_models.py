@@ -88,6 +88,11 @@ def refuse_unreadable(estimator: Any) -> None:
         raise ValueError(f"{type(estimator).__name__} smooths its own head: set its 'smoothing'.")
     # For estimators of other packages nothing is charged before the fitted parameters are read.
     ours = isinstance(estimator, PrivateEstimator)
+    if ours and getattr(estimator, "costs", None) is not None:
+        raise ValueError(
+            "SmoothedClassifier answers by smoothed scores, for which the threshold of 'costs' is "
+            "not chosen: leave 'costs' out of 'estimator'."
+        )
     if ours and not getattr(estimator, "_decides_by_parameters", False):
         raise ValueError(UNREADABLE.format(type(estimator).__name__))
 

@@ -23,6 +23,8 @@ from skfairdp.privacy.accounting.plan_cost import guarantee
 from tests.privacy.contour import exact_epsilon
 from tests.privacy.plans import maker, sgd_plan
 
+ACCOUNTS_FINELY = True
+
 DELTAS = (1e-5, 1e-9, 1e-11, 1e-12, 1e-13, 1e-15)
 # The oracle's own error, measured against itself with twice the nodes: below 1e-9.
 ORACLE = 1e-8

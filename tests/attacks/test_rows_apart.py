@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,9 +22,15 @@ from skfairdp.engine.clipping import base
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
-from skfairdp.engine.exact_products import Products, bits_for, exact_matmul, exactly
+from skfairdp.engine.exact_products import (
+    Products,
+    bits_for,
+    exact_matmul,
+    exactly,
+    linear_by_outputs,
+)
 from skfairdp.engine.inference import features_and_output, outputs, outputs_by_row
-from skfairdp.engine.modules import MLP, SmallCNN
+from skfairdp.engine.modules import MLP, OfEachRow, SmallCNN
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.public_features import PublicBatch
@@ -181,6 +188,57 @@ def test_no_bit_of_an_answer_depends_on_the_rows_beside_it(make, width):
         for kept in (1, 2, 7, 287, 288, 289):
             assert np.array_equal(answer(X[:kept]), want[:kept])
         assert answer(X[:0]).shape == (0, 1)
+
+
+class Doubled(OfEachRow):
+    """Answers of a module in float64."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.module(X).double()
+
+
+def answers_with_a_hook() -> tuple[torch.Tensor, torch.Tensor]:
+    """Answers of a net whose hook adds the mean over its rows: to seven rows, alone and in 300."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(6, 2))
+    module.register_forward_hook(lambda _, inputs, output: output + output.mean(0))
+    X = torch.randn(300, 6)
+    return outputs_by_row(Doubled(module), X[:7]), outputs_by_row(Doubled(module), X)[:7]
+
+
+def test_answers_of_a_net_with_a_hook_are_each_rows_own():
+    assert torch.equal(*answers_with_a_hook())
+
+
+def test_answers_of_such_a_net_in_blocks_would_be_seen(monkeypatch):
+    monkeypatch.setattr(inference, "goes_row_by_row", lambda module: True)
+    monkeypatch.setattr(inference, "_alike_everywhere", lambda *of_trial: True)
+    assert not torch.equal(*answers_with_a_hook())
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2, 9, 15, 16])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(96, 14), (3, 32, 14)], ids=["rows", "tables"])
+def test_products_by_outputs_are_those_of_torch_but_for_the_last_bits(n_outputs, bias, shape):
+    torch.manual_seed(0)
+    layer, X = nn.Linear(14, n_outputs, bias=bias), torch.randn(shape)
+    found = linear_by_outputs(X, layer.weight, layer.bias)
+    assert found.is_contiguous()
+    torch.testing.assert_close(found, layer(X), rtol=1e-5, atol=1e-6)
+
+
+def test_products_by_outputs_are_tried_before_exact_ones(monkeypatch):
+    module, X = nn.Linear(14, 3), np.ones((5, 14))
+    tried, multiplied = Mock(side_effect=[False, True]), Mock(side_effect=linear_by_outputs)
+    monkeypatch.setattr(inference, "_alike_everywhere", tried)
+    monkeypatch.setattr(exact_products, "linear_by_outputs", multiplied)
+    monkeypatch.setattr(exact_products, "multiply", Mock(side_effect=AssertionError("exact")))
+    assert outputs(module, X).shape == (5, 3)
+    assert multiplied.called
 
 
 def test_features_in_front_of_a_head_are_each_rows_own():

@@ -62,6 +62,7 @@ def test_a_search_names_the_composition_of_its_fits(rows):
     assert max(1.0, best) < total < 0.5 + 1.0 + best
 
 
+@pytest.mark.usefixtures("accounted_finely")
 def test_declared_sizes_give_the_reference_epsilon(rows):
     model = DPSGDClassifier(
         epsilon=None,

@@ -9,7 +9,13 @@ from torch import nn
 
 from skfairdp.engine.inference import probabilities
 from skfairdp.engine.nets import link_of
-from skfairdp.engine.objectives import Objective, WeightedObjective, check_losses, objective_for
+from skfairdp.engine.objectives import (
+    Objective,
+    WeightedObjective,
+    check_losses,
+    objective_for,
+    softmax_by_row,
+)
 
 LOGITS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 CLASSES = torch.tensor([0, 1, 2, 0, 1, 2, 0])
@@ -83,6 +89,19 @@ def test_closed_form_gradient_equals_automatic_differentiation(criterion, output
     assert got.shape == output.shape
     torch.testing.assert_close(got, want)
     assert torch.equal(output, before)
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 5, 15, 16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_softmax_of_a_row_is_its_own_to_the_last_bit(n_columns, dtype):
+    generator = torch.Generator().manual_seed(n_columns)
+    logits = torch.randn(288, n_columns, generator=generator).to(dtype) * 9
+    found = softmax_by_row(logits)
+    torch.testing.assert_close(found, logits.softmax(dim=1))
+    for shift in (1, 7, 149):
+        assert torch.equal(softmax_by_row(logits.roll(shift, 0)).roll(-shift, 0), found)
+    for kept in (32, 96):  # whole vectors
+        assert torch.equal(softmax_by_row(logits[:kept]), found[:kept])
 
 
 @pytest.mark.parametrize("ignored", [-100, 1])

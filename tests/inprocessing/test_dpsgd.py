@@ -16,6 +16,7 @@ from skfairdp.exceptions import PrivacyWarning
 from tests.inprocessing.rows import two_groups
 
 
+@pytest.mark.usefixtures("accounted_finely")
 def test_the_certificate_reads_the_reference_epsilon():
     X, y, _ = two_groups(200)
     model = DPSGDClassifier(

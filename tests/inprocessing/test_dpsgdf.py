@@ -44,6 +44,7 @@ def test_renyi_accounting_of_the_reference_plan():
     assert event_epsilon(whole, 1e-5, "add-remove") <= by_renyi
 
 
+@pytest.mark.usefixtures("accounted_finely")
 def test_ten_times_the_noise_on_counts_costs_little():
     plan = reference_plan(count_noise_ratio=10.0)
     assert list(epsilons(plan).values()) == pytest.approx([1.8474] * 2, abs=5e-4)

@@ -12,8 +12,18 @@ from scipy.stats import beta, binom
 from skfairdp import FairPathClassifier
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path import path as path_module
+from skfairdp.inprocessing.fair_path import tables as tables_module
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
-from skfairdp.inprocessing.fair_path.path import MARGIN, SIDE, ReleasedPath, around
+from skfairdp.inprocessing.fair_path.path import (
+    COARSE,
+    MARGIN,
+    SIDE,
+    ReleasedPath,
+    around,
+    pooled_gaps,
+    start_of,
+)
+from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.noise import NoiseSource
 from tests.inprocessing.redrawn import Redrawn
 
@@ -179,6 +189,116 @@ def test_successes_of_the_group_that_pays_fall(notion: str, n_classes: int) -> N
                     assert sign == (1.0 if dear == second else -1.0)
 
 
+# -- a start that is pooled with the ascent -----------------------------------------------
+
+
+def coarse_path(notion: str, n_groups: int, std: float) -> tuple[ReleasedPath, np.ndarray]:
+    """Any table of a start of three classes, and any table of decisions at multiplier 1."""
+    rng, rates, side = np.random.default_rng(0), Rates.of(notion, range(3)), len(COARSE) // 2
+    first, at_one = rng.uniform(100.0, 900.0, (2, n_groups, 3, 3)) * rates.counted
+    changed = rng.normal(0.0, 40.0, (2, len(rates.names), n_groups, side)).cumsum(axis=-1)
+    path = ReleasedPath(
+        rates, COARSE, first, rates.balanced(changed), np.zeros((2, side)), std, np.zeros(side),
+        np.zeros(side), start=side, direction=rng.normal(size=(n_groups, 3, 3)),
+    )  # fmt: skip
+    return path, at_one
+
+
+@pytest.mark.parametrize(
+    ("notion", "n_groups"),
+    [("demographic_parity", 2), ("demographic_parity", 3), ("equal_opportunity", 2)],
+)
+def test_pooled_gaps_are_least_squares(notion: str, n_groups: int) -> None:
+    """Against normal equations with covariances by what each unit of noise does."""
+    of_first, of_sums, of_one = 5.0, 12.0, 3.0
+    path, at_one = coarse_path(notion, n_groups, of_first)
+    rates, side, one = path.rates, path.start, int(np.searchsorted(COARSE, 1.0))
+    sums = PrefixSums(side, of_sums)
+    factor = sums.decoded(np.eye(side)) * rates.balanced_std
+    gaps, stds = pooled_gaps(path, factor.T @ factor, at_one, of_one)
+
+    def moved(table: ReleasedPath, name: str, unit: np.ndarray) -> np.ndarray:
+        """Both ways by a little, so what remains is of third order."""
+        there, back = (
+            replace(table, **{name: getattr(table, name) + sign * unit}).differences[0]
+            for sign in (1e-3, -1e-3)
+        )
+        return (there - back) / 2e-3
+
+    cells = [np.zeros(path.decided.shape) for _ in range(path.decided.size)]
+    for place, cell in enumerate(cells):
+        cell.flat[place] = 1.0
+    cells = [cell for cell in cells if (cell * rates.counted).any()]
+    of_cells = [of_first * moved(path, "decided", cell) for cell in cells]
+    of_changes = []
+    for place in np.ndindex(2, len(rates.names), n_groups, side):
+        white = np.zeros(path.changed.shape)
+        white[place] = 1.0
+        of_changes.append(moved(path, "changed", rates.balanced(sums.decoded(white))))
+    point = replace(path, decided=at_one, changed=path.changed[..., :0], start=0)
+    point = replace(point, multipliers=np.ones(1), improved=np.zeros((2, 0)))
+    point = replace(point, changed_stds=np.zeros(0), improved_stds=np.zeros(0))
+    errors = (of_one * np.array([moved(point, "decided", cell) for cell in cells])[..., 0]) ** 2
+    effects, known = np.array(of_cells + of_changes), point.differences[0][:, 0]
+    for pair, (estimate, std) in enumerate(zip(gaps, stds, strict=True)):
+        precision = np.linalg.inv(effects[:, pair].T @ effects[:, pair])
+        together, of_known = precision.copy(), 1.0 / errors[:, pair].sum()
+        together[one, one] += of_known
+        right = precision @ path.differences[0][pair]
+        right[one] += of_known * known[pair]
+        assert estimate == pytest.approx(np.linalg.solve(together, right), abs=1e-7)
+        assert std == pytest.approx(np.sqrt(np.diag(np.linalg.inv(together))), rel=1e-5)
+
+
+def test_without_noise_the_start_is_where_gaps_are_smallest() -> None:
+    path, at_one = coarse_path("demographic_parity", 2, 0.0)
+    without = np.zeros((path.start, path.start))
+    pooled = pooled_gaps(path, without, at_one, 0.0)
+    assert start_of(path, pooled) == start_of(path)
+    # Where all but the gap at 1 is noise, 1 is the start.
+    noisy = replace(path, decided_std=1e6)
+    pooled = pooled_gaps(noisy, 1e12 * np.eye(path.start), at_one, 1e-6)
+    assert start_of(noisy, pooled) == 1.0
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_start_of_two_classes_is_its_own_tables_alone(n_classes: int, monkeypatch) -> None:
+    def pooled(*args) -> None:
+        raise ArithmeticError("pooled")
+
+    monkeypatch.setattr(tables_module, "pooled_gaps", pooled)
+    X, y, groups = crowd(600, 0.4, 3, n_classes)
+    model = FairPathClassifier(max_epochs=1, epsilon=1.0, progress=False, tolerance=0.9)
+    if n_classes > 2:
+        with pytest.raises(ArithmeticError, match="pooled"):
+            model.fit(X, y, sensitive_features=groups)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few rows keep to no tolerance
+        model.fit(X, y, sensitive_features=groups)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pooled", [True, False])
+def test_a_start_of_four_classes_does_not_correct_far_too_much(pooled: bool, monkeypatch) -> None:
+    """A small group, and a table of the start that is mostly noise.
+
+    A start is more than .15 away from the ascent's 1 in none of 100 draws, and with its own table
+    alone, the broken twin, in 55 of 100. Fails with a chance of 1e-6 where these are .03 and .55.
+    """
+    if not pooled:
+        monkeypatch.setattr(tables_module, "start_of", lambda path, _: start_of(path))
+    model, rows = fit("demographic_parity", 2, 0.1, 0.05, 3000, 4)
+    redrawn, noise, n = Redrawn(model, *rows, 1.44), NoiseSource(), 60
+    far = 0
+    for _ in range(n):
+        tables = redrawn.tables(noise)
+        first = tables.first()
+        far += abs(tables.start(tables.ascend(first, 0.05), first) - 1.0) > 0.15
+    assert (far <= binom.ppf(1.0 - 1e-6, n, 0.03)) == pooled
+    assert (far >= binom.ppf(1e-6, n, 0.55)) != pooled
+
+
 def at_most(count: int, n: int, level: float = 0.95) -> float:
     """Upper limit of a chance."""
     return float(beta.ppf(level, count + 1, n - count))
@@ -223,14 +343,29 @@ COMPARED = ["demographic_parity", "equal_opportunity", "equalized_odds"]
 @pytest.mark.parametrize("n_groups", [2, 3])
 @pytest.mark.parametrize("notion", COMPARED)
 def test_nine_of_ten_over_a_thousand_tables(notion, n_groups, share, n_classes, capsys) -> None:
-    redrawn, tolerance = tables_of(notion, n_groups, share, n_classes)
+    with capsys.disabled():
+        assert max(limits_of_a_thousand(notion, n_groups, share, n_classes)) <= ERROR
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize("n_groups", [2, 3])
+@pytest.mark.parametrize("notion", COMPARED)
+def test_nine_of_ten_over_a_thousand_small_tables(notion, n_groups, n_classes, capsys) -> None:
+    """With as much noise a row, on fewer of them, which is sooner done."""
+    with capsys.disabled():
+        assert max(limits_of_a_thousand(notion, n_groups, 0.3, n_classes, 3000)) <= ERROR
+
+
+def limits_of_a_thousand(notion: str, n_groups: int, share: float, n_classes: int, rows=20_000):
+    """Upper limits of the chances of errors, which are printed."""
+    redrawn, tolerance = tables_of(notion, n_groups, share, n_classes, rows)
     n = 1000
     kept, *errors = missed(redrawn, tolerance, n).tolist()
     limits = [round(at_most(count, n), 4) for count in errors]
-    setting = f"{notion}, {n_groups} groups, {n_classes} classes, {share}"
-    with capsys.disabled():
-        print(f"\n{setting}, {tolerance=:.3f}: {kept=}", errors, limits)
-    assert max(limits) <= ERROR
+    setting = f"{notion}, {n_groups} groups, {n_classes} classes, {share} of {rows}"
+    print(f"\n{setting}, {tolerance=:.3f}: {kept=}", errors, limits, flush=True)
+    return limits
 
 
 @pytest.mark.campaign
@@ -253,13 +388,9 @@ def test_nine_of_ten_over_three_hundred_fits(notion, n_groups, capsys) -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize(("n_classes", "most"), [(3, 0.005), (4, 0.05)])
-def test_noise_costs_little_accuracy_on_twenty_thousand_rows(n_classes, most, capsys) -> None:
-    """Ten pairs of fits with equal initial weights, at equal gaps of 200,000 other rows.
-
-    Four classes do not keep to the limit of three, .005: a start may correct too much. In one run
-    they lost .028 at a gap of .08 and .006 at .2.
-    """
+@pytest.mark.parametrize("n_classes", [3, 4])
+def test_noise_costs_little_accuracy_on_twenty_thousand_rows(n_classes, capsys) -> None:
+    """Ten pairs of fits with equal initial weights, at equal gaps of 200,000 other rows."""
     X, y, groups = crowd(20_000, 0.1, 2, n_classes)
     others, labels, of_group = crowd(200_000, 0.1, 2, n_classes, seed=7)
     gaps = [0.06, 0.08, 0.1, 0.15, 0.2]
@@ -286,7 +417,7 @@ def test_noise_costs_little_accuracy_on_twenty_thousand_rows(n_classes, most, ca
         print(f"\n{n_classes} classes: {lost=} {means.round(4).tolist()} {errors.round(4)}")
     known = [value for value in lost.values() if not np.isnan(value)]
     assert len(known) >= 3
-    assert max(known) <= most
+    assert max(known) <= 0.005
 
 
 def largest_gap(answers: np.ndarray, groups: np.ndarray) -> float:

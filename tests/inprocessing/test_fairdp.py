@@ -43,6 +43,7 @@ def reference_plan(**changes):
     return FairDPClassifier(**{**settings, **changes})._plan(REFERENCE, 1.2)
 
 
+@pytest.mark.usefixtures("accounted_finely")
 def test_charging_for_the_average_gives_the_reference_epsilons():
     plan = reference_plan()
     assert plan.steps == 1000
@@ -51,6 +52,7 @@ def test_charging_for_the_average_gives_the_reference_epsilons():
     assert costs["large"] == pytest.approx(0.4283, abs=5e-4)
 
 
+@pytest.mark.usefixtures("accounted_finely")
 def test_charging_for_group_models_gives_the_published_epsilon():
     costs = epsilons(reference_plan(releases="group_models"))
     assert list(costs.values()) == pytest.approx([1.2986, 1.2986], abs=5e-4)

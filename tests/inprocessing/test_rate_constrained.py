@@ -45,6 +45,7 @@ def reference_plan(**changes: Any):
 # -- what is charged and what is released ---------------------------------------------
 
 
+@pytest.mark.usefixtures("accounted_finely")
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
 @pytest.mark.parametrize("clip", [0.1, 5.0])
 def test_both_blocks_together_cost_what_one_gradient_would(share, clip) -> None:

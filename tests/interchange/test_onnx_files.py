@@ -29,6 +29,20 @@ def unreadable(X: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow  # torch's exporter takes seconds
+def test_a_threshold_for_stated_costs_is_kept(tmp_path: Path) -> None:
+    X, y, _ = people()
+    model = DPSGDClassifier(max_epochs=2, progress=False, costs={"no": 1.0, "yes": 9.0}).fit(X, y)
+    save_onnx(model, tmp_path / "model.onnx")
+    places, found = ReferenceEvaluator(onnx.load(tmp_path / "model.onnx")).run(
+        None, {"X": X.astype(np.float32)}
+    )
+    far = np.abs(model.decision_function(X)) > 1e-5  # from the threshold
+    assert far.mean() > 0.9
+    np.testing.assert_array_equal(model.classes_[places][far], model.predict(X)[far])
+    assert (places != found.argmax(axis=1)).mean() > 0.05
+
+
+@pytest.mark.slow  # torch's exporter takes seconds
 @pytest.mark.parametrize("name", ["DP-SGD", "fair path"])
 def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
     X, y, groups = people()

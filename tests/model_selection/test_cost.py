@@ -12,12 +12,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
+    KFold,
     PredefinedSplit,
     RandomizedSearchCV,
     ShuffleSplit,
+    StratifiedGroupKFold,
+    check_cv,
 )
 
-from skfairdp import DPSGDClassifier
+from skfairdp import DPSGDClassifier, certify
 from skfairdp.foundation.figures import epsilon_text
 from skfairdp.model_selection import PrivateSearchCV, search_cost
 from skfairdp.privacy.accounting.plan_cost import compose
@@ -78,6 +81,54 @@ def test_costs_that_cannot_be_read_off_are_not_guessed() -> None:
     assert cost.privacy.is_void
     assert cost.fits is None
     assert "cannot be read off" in cost.sentence
+
+
+class Repeating(KFold):
+    """Trains on each row of its folds twenty times."""
+
+    def split(self, X, y=None, groups=None):
+        for train, test in super().split(X, y, groups):
+            yield np.repeat(train, 20), test
+
+
+class RepeatingPublic(PredefinedSplit):
+    def split(self, X=None, y=None, groups=None):
+        for train, test in super().split(X, y, groups):
+            yield np.repeat(train, 20), test
+
+
+TWICE = [(np.repeat(np.arange(200), 2), np.arange(200, 300))] * 2
+SHADOWED = KFold(2)
+SHADOWED.split = Repeating(2).split
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [Repeating(2), TWICE, check_cv(TWICE), SHADOWED, RepeatingPublic(np.repeat([-1, 0], 150))],
+    ids=["class", "list", "wrapped list", "method", "predefined"],
+)
+def test_folds_that_may_hold_a_row_many_times_have_no_cost(cv) -> None:
+    """With declared sizes the plan of a fit does not follow from the number of its rows."""
+    X, y, _ = people()
+    model = DPSGDClassifier(**FAST, dataset_size=200)
+    search = GridSearchCV(model, {"max_grad_norm": [1.0]}, cv=cv).fit(X, y)
+    cost = search_cost(search)
+    assert cost.privacy.is_void
+    assert cost.fits is None
+    assert "would alone compose" not in certify(search).privacy.assumptions[0]
+    with pytest.raises(ValueError, match="contradicts cv="):
+        search_cost(search, public_validation=True)
+
+
+def test_folds_of_whole_groups_are_of_any_size() -> None:
+    """Taken for even, one fit on 99 rows of 300 was stated as one on 200 rows."""
+    X, y, _ = people()
+    groups = np.r_[np.zeros(201), np.arange(1, 100)]
+    settings = FAST | {"epsilon": None, "noise_multiplier": 1.0, "batch_size": 40}
+    search = GridSearchCV(
+        DPSGDClassifier(**settings), {"max_grad_norm": [1.0]}, cv=StratifiedGroupKFold(3)
+    ).fit(X, y, groups=groups)
+    assert search_cost(search).fits is None
 
 
 def test_what_is_no_fitted_search_of_ours_is_refused() -> None:

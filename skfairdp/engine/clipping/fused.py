@@ -72,7 +72,7 @@ class FusedClipper(Clipper):
         ]
         # Inputs in float64, then 1 where a bias is trained, then zeros; room for the largest block.
         self._inputs = [self._zeros(0, product.shape[1]) for product in self._products]
-        self._reserve(1)
+        self._sums = self._zeros(1, self._size)
 
     def accepts(self, X: torch.Tensor) -> bool:
         """Return whether the outer-product identity holds for such a batch (B, ...)."""
@@ -112,7 +112,7 @@ class FusedClipper(Clipper):
         block: Block,
     ) -> torch.Tensor:
         if len(self._sums) != len(weights):
-            self._reserve(len(weights))
+            self._sums = self._zeros(len(weights), self._size)
         persons, n = block.persons, block.n
         with torch.inference_mode():
             factors, all_finite = clip_factors(squares, max_norm, self.margin)
@@ -211,10 +211,6 @@ class FusedClipper(Clipper):
                 total[weight.slice].view(weight.shape).copy_(product[:, :used])
             if bias is not None:
                 total[bias.slice].copy_(product[:, used])
-
-    def _reserve(self, n_sums: int) -> None:
-        """Keep one buffer of `n_sums` rows."""
-        self._sums = self._zeros(n_sums, self._size)
 
     def _make_room(self, rows: int) -> None:
         """Keep buffers for the inputs of a block."""

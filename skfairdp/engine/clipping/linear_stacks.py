@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from skfairdp.engine.modules import MLP, SmallCNN
+from skfairdp.engine.modules import MLP, OfEachRow, SmallCNN
 
 _aten = torch.ops.aten
 _OF_ROWS = (nn.Softmax, nn.LogSoftmax)
@@ -149,3 +149,10 @@ def linear_stack(module: nn.Module) -> LinearStack | None:
             return None
     owners = [id(p) for x in stack.linears for p in (x.weight, x.bias) if p is not None]
     return stack if stack.linears and len({*owners}) == len(owners) else None
+
+
+def goes_row_by_row(module: nn.Module) -> bool:
+    """Whether all that a module does is known, and is done to each row by itself."""
+    while isinstance(module, OfEachRow):
+        module = module.module
+    return linear_stack(module) is not None

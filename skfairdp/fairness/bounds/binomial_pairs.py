@@ -224,29 +224,35 @@ class CellPair:
     def _crossing(self, shares: NDArray, hard: NDArray) -> float:
         """Where the largest probability at these rates falls to alpha; 1 if it does not."""
         target = float(special.ndtri(self._level))
+        known: dict[float, tuple[NDArray, NDArray]] = {}  # rates that were looked at, for each d
 
         def excess(d: float, shares: NDArray = shares) -> float:
             ends = self._rates(np.array([0.0, 1.0]), d)
             if not len(ends):
                 return -math.inf
             rates = np.sort(np.append(self._rates(shares, d), np.clip(hard, *ends)))
-            value = float(self.probability(rates + d, rates)[0].max())
-            return float(special.ndtri(min(max(value, 1e-15), 1.0 - 1e-15))) - target
+            values = self.probability(rates + d, rates)[0]
+            known[d] = rates, values
+            return float(special.ndtri(min(max(float(values.max()), 1e-15), 1.0 - 1e-15))) - target
 
         low, high = max(0.0, self.observed), 1.0 - 1e-9
         if low >= high or excess(high) > 0.0:
             return 1.0
         a = min(max(low, self.place - 0.01), high - 0.01)
         b = min(high, a + 0.02)
-        while a > low and excess(a) <= 0.0:
+        at_a = excess(a)
+        while a > low and at_a <= 0.0:
             a = max(low, a - 4.0 * (b - a))
+            at_a = excess(a)
         while b < high and excess(b) > 0.0:
             b = min(high, b + 4.0 * (b - a))
-        if excess(a) <= 0.0:
+        if at_a <= 0.0:
             return a
         # On a short way the largest stays among the same rates; others would be obstacles.
-        rates = self._rates(shares, a)
-        peak = int(self.probability(rates + a, rates)[0].argmax())
+        rates, (seen, values) = self._rates(shares, a), known[a]
+        if not np.array_equal(rates, seen):
+            values = self.probability(rates + a, rates)[0]
+        peak = int(values.argmax())
         near = shares[max(0, peak - 8) : peak + 9]
         return float(optimize.brentq(lambda d: excess(d, near), a, b, xtol=1e-8))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from skfairdp.fairness.bounds.rate_gaps import gap_estimate, largest_gap_bound
 # are private.
 SIZES_SHARE = 0.02
 LONGEST_LAW = 2_000  # longer laws of noise take too much time to convolve
+
+_Table = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,29 @@ def private_gap_upper_bound(
     >>> round(private_gap_upper_bound(cells, 1.0), 3)
     0.086
     """
+    rows = None if cells.trials is None else _frozen(cells.trials)
+    terms = tuple(cells.success_terms.tolist()), tuple(cells.failure_terms.tolist())
+    counts = _frozen(cells.successes), _frozen(cells.failures)
+    return _bound_of(*counts, *terms, rows, epsilon, confidence_level)
+
+
+def _frozen(table: NDArray[np.int64]) -> _Table:
+    return tuple(map(tuple, table.tolist()))
+
+
+@lru_cache(maxsize=4096)  # who verifies or prints a claim asks what its maker asked
+def _bound_of(
+    hits: _Table,
+    misses: _Table,
+    hit_terms: tuple[int, ...],
+    miss_terms: tuple[int, ...],
+    rows: _Table | None,
+    epsilon: float,
+    confidence_level: float,
+) -> float:
+    counts = np.array(hits), np.array(misses)
+    terms = np.array(hit_terms), np.array(miss_terms)
+    cells = NoisyCells(*counts, *terms, None if rows is None else np.array(rows))
     if cells.trials is not None:
         if np.any(cells.trials == 0):
             return 1.0

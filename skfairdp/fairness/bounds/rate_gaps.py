@@ -145,7 +145,7 @@ def _table(counts: NDArray) -> _Table:
     return tuple(map(tuple, counts.tolist()))
 
 
-@lru_cache(maxsize=256)  # who verifies a claim asks what its maker asked
+@lru_cache(maxsize=4096)  # who verifies or prints a claim asks what its maker asked
 def _exact_bound(hit: _Table, rows: _Table, alpha: float) -> float:
     if not all(map(all, rows)):
         return 1.0

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from skfairdp.engine.objectives import NumberObjective
+from skfairdp.engine.modules import OfEachRow
+from skfairdp.engine.objectives import NumberObjective, softmax_by_row
 
 
 @dataclass(eq=False)
@@ -33,10 +34,10 @@ class NumberAndGroupObjective(NumberObjective):
             return None
         logits = functional.pad(output[:, 1:], (1, 0))
         own = functional.one_hot(group.long(), logits.shape[1]).to(logits.dtype)
-        return torch.cat([first[:, None], (torch.softmax(logits, dim=1) - own)[:, 1:]], dim=1)
+        return torch.cat([first[:, None], (softmax_by_row(logits) - own)[:, 1:]], dim=1)
 
 
-class NumberAndChances(nn.Module):
+class NumberAndChances(OfEachRow):
     """Outputs in float64: the scaled number, and the chance of each group where it is learned."""
 
     def __init__(self, module: nn.Module) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
-from skfairdp.inprocessing.rates.constraints import Floats
+from skfairdp.inprocessing.rates.constraints import TINY, Floats
 
 # Where a path may start, fixed beforehand: edges from training quantiles would reveal rows.
 # They are uniform in t = multiplier / (1 + |multiplier|), with 0 in the middle.
@@ -134,6 +134,13 @@ class ReleasedPath:
         shape = -1, len(self.multipliers)
         return gaps.reshape(shape), np.sqrt(variances).reshape(shape)
 
+    def shared_variances(self, point: int) -> Floats:
+        """Covariances, by the noise of `decided`, of the signed gaps with those at a point."""
+        pairs = np.array(list(combinations(range(len(self.decided)), 2))).T
+        loads = (self._loads[:-1][:, :, of_pair] for of_pair in pairs)
+        products = sum((load * load[..., point, None]).sum(axis=0) for load in loads)
+        return np.reshape(products, (-1, len(self.multipliers)))
+
     @property
     def gaps(self) -> Floats:
         """Largest difference of a rate between two groups."""
@@ -246,15 +253,53 @@ class ReleasedPath:
         return pd.DataFrame(columns)
 
 
-def start_of(path: ReleasedPath) -> float:
+def start_of(path: ReleasedPath, pooled: tuple[Floats, Floats] | None = None) -> float:
     """Find the multiplier of `MULTIPLIERS` where gaps are smallest; of equal ones the next to 0.
 
-    `path`: of tables that are used for nothing else. Gaps between its points are interpolated.
+    `path`: of tables that are not used for the walk. Gaps between its points are interpolated.
+    `pooled`: gaps and standard errors in place of its own gaps, as `pooled_gaps` returns them. They
+    are compared with `MARGIN` errors added, so the start does not leave 1 for a gap that is small
+    by luck.
     """
-    places = np.arange(len(MULTIPLIERS))
+    gaps = path.differences[0]
+    gaps, stds = (gaps, np.zeros_like(gaps)) if pooled is None else pooled
+    places, largest = np.arange(len(MULTIPLIERS)), np.zeros(len(MULTIPLIERS))
     known = np.searchsorted(MULTIPLIERS, path.multipliers)
-    gaps = np.abs([np.interp(places, known, gap) for gap in path.differences[0]]).max(axis=0)
-    return float(MULTIPLIERS[np.lexsort((np.abs(MULTIPLIERS), gaps))[0]])
+    for gap, std in zip(gaps, stds, strict=True):
+        margin = MARGIN * np.interp(places, known, std)
+        largest = np.maximum(largest, np.abs(np.interp(places, known, gap)) + margin)
+    return float(MULTIPLIERS[np.lexsort((np.abs(MULTIPLIERS), largest))[0]])
+
+
+def pooled_gaps(
+    path: ReleasedPath, covariance: Floats, at_one: Floats, std: float
+) -> tuple[Floats, Floats]:
+    """Estimate signed gaps, and their standard errors, from two tables with their own noise.
+
+    What is known at multiplier 1 moves each estimate as far as its noise is that at 1, which is
+    least squares. Shapes: as those of `ReleasedPath.differences`.
+
+    `path`: as `start_of` takes it, with noise of `decided` alone; 1 is one of its points.
+    `covariance` (side, side): of the noise in the prefix sums of one side. `at_one` (n_groups,
+    n_labels, n_answers): mean of decisions around multiplier 1, with noise of deviation `std` on
+    each entry.
+    """
+    side, one = path.start, int(np.searchsorted(path.multipliers, 1.0))
+    gaps, shape = path.differences[0], (2, *path.changed.shape[1:3], 0)
+    nothing = np.zeros(shape), np.zeros((2, 0)), std, np.zeros(0), np.zeros(0)
+    point = ReleasedPath(
+        path.rates, np.ones(1), at_one, *nothing, start=0, direction=path.direction
+    )
+    known, errors = point.differences
+    # What a unit of noise in a prefix sum adds to each gap.
+    unit = replace(path, decided_std=0.0, changed_stds=np.ones(side)).differences[1][:, :1]
+    with_one = np.concatenate([np.zeros(side + 1), covariance[one - side - 1]])
+    of_sums = unit**2 * _outwards(np.diag(covariance)), unit**2 * with_one
+    variances = path.differences[1] ** 2 + of_sums[0]
+    covariances = path.shared_variances(one) + of_sums[1]
+    weights = covariances / np.maximum(variances[:, one, None] + errors**2, TINY)
+    pooled = gaps + weights * (known - gaps[:, one, None])
+    return pooled, np.sqrt(np.maximum(variances - weights * covariances, 0.0))
 
 
 def _along(sums: Floats) -> Floats:

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from skfairdp.engine.exact_products import elementwise
-from skfairdp.engine.objectives import Objective
+from skfairdp.engine.modules import OfEachRow
+from skfairdp.engine.objectives import Objective, softmax_by_row
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.envelope import costs_of
 from skfairdp.inprocessing.rates.constraints import Floats
@@ -51,7 +52,7 @@ class LabelObjective(Objective):
         label = targets[0].to(output.dtype)
         if self._n_logits == 1:
             return (torch.sigmoid(output[:, 0]) - label).unsqueeze(1)
-        return torch.softmax(output[:, : self._n_logits], dim=1) - self._own(label)
+        return softmax_by_row(output[:, : self._n_logits]) - self._own(label)
 
     def _own(self, label: Tensor) -> Tensor:
         codes = torch.arange(self._n_logits, dtype=label.dtype, device=label.device)
@@ -82,11 +83,22 @@ class ScoresObjective(Objective):
 
     def gradient(self, output: Tensor, *targets: Tensor) -> Tensor:
         label, group = (target.to(output.dtype) for target in targets)
+        if self._n_groups == 2 and self._first == 1:
+            return self._of_two(torch.sigmoid(output), label, group)
         columns = [self._of_label.gradient(output, label)]
         for labels, logits, own in self._parts(output, group):
-            chances = torch.softmax(functional.pad(logits, (1, 0)), dim=1)[:, 1:]
+            chances = softmax_by_row(functional.pad(logits, (1, 0)))[:, 1:]
             columns.append((chances - own) * within(labels, label).unsqueeze(1))
         return torch.cat(columns, dim=1)
+
+    def _of_two(self, chances: Tensor, label: Tensor, group: Tensor) -> Tensor:
+        """Turn chances of two classes and groups, a column for each logit, into the gradient."""
+        chances[:, 0].sub_(label)
+        for place, labels in enumerate(self._heads, start=1):
+            column = chances[:, place].sub_(group)
+            if len(labels) == 1:
+                column.mul_(within(labels, label))
+        return chances
 
     def _parts(
         self, output: Tensor, group: Tensor
@@ -100,7 +112,7 @@ class ScoresObjective(Objective):
             yield labels, output[:, first : first + width], own
 
 
-class Chances(nn.Module):
+class Chances(OfEachRow):
     """Outputs of a net in float64: gains of the answers, then P(a=g, y=l | x).
 
     The gain is ``2 (eta - threshold)`` of the second of two classes, else the chance of each class.

@@ -18,11 +18,12 @@ from skfairdp.inprocessing.fair_path.path import (
     SIDE,
     ReleasedPath,
     around,
+    pooled_gaps,
     start_of,
 )
 from skfairdp.inprocessing.rates.constraints import Floats, RateConstraints
 from skfairdp.inprocessing.rates.training import Lagrangian, ScaledAscent
-from skfairdp.privacy.mechanisms.prefix_sums import prefix_norm
+from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
 from skfairdp.privacy.plan import GRID_FAILURE, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 
@@ -111,6 +112,7 @@ class Tables:
         self._known: Floats | None = None
         self._last: tuple[Floats, Floats, Envelopes] | None = None
         self._labels: Codes | None = None
+        self._at_one: Floats | None = None
         if self.public is not None:
             # Chances of the rows, which stay as they are: computed once, and kept by no one else.
             self._known = self.public.outputs(self.chances).cpu().numpy()
@@ -166,16 +168,20 @@ class Tables:
         lagrangian = Lagrangian(constraints, dual, memory=0.0, noise_std=std)
         lagrangian.observe(decided / n)
         costs: list[Floats] = []
+        seen: list[Floats] = []
         for _ in range(_ASCENT_STEPS):
             costs.append(self.rates.plain(lagrangian.coefficients))
-            lagrangian.observe(look(costs[-1]) / n)
+            seen.append(look(costs[-1]))
+            lagrangian.observe(seen[-1] / n)
+        if segment is not None:
+            self._at_one = np.asarray(np.mean(seen[_ASCENT_STEPS // 2 :], axis=0))
         return np.asarray(np.mean(costs[_ASCENT_STEPS // 2 :], axis=0))
 
     def start(self, direction: Floats, first: Floats) -> float:
         """Find the multiplier of the smallest gap, apart from the tables that say how far to walk.
 
-        It is read off its own coarse path; where features and labels are public, off what
-        the scores expect.
+        It is read off its own coarse path, of more than two classes together with the tables of
+        the ascent; where features and labels are public, off what the scores expect.
 
         `first`: as `first` released it.
         """
@@ -185,10 +191,18 @@ class Tables:
             return float(AROUND_ONE[np.argmin([np.ptp(level, axis=1).max() for level in levels])])
         changed, _ = self._along(direction, COARSE, "start")
         side = changed.shape[-1]
-        # Standard errors are not asked for.
-        tables, stds = (first, changed, np.zeros((2, side))), (0.0, *np.zeros((2, side)))
+        pooled = self._at_one is not None and self.rates.n_answers > 2
+        # Other standard errors are not asked for.
+        std = self._planned["first decisions"].blocks[0].noise_std if pooled else 0.0
+        tables, stds = (first, changed, np.zeros((2, side))), (std, *np.zeros((2, side)))
         coarse = ReleasedPath(self.rates, COARSE, *tables, *stds, start=side, direction=direction)
-        return start_of(coarse)
+        if not pooled:
+            return start_of(coarse)
+        assert self._at_one is not None
+        sums = PrefixSums(side, self._planned["start"].blocks[0].noise_std)
+        factor = sums.decoded(np.eye(side)) * self.rates.balanced_std
+        of_mean = self._planned["ascent"].blocks[0].noise_std / math.sqrt(_ASCENT_STEPS // 2)
+        return start_of(coarse, pooled_gaps(coarse, factor.T @ factor, self._at_one, of_mean))
 
     def multipliers(self, start: float) -> Floats:
         """Points of the path, ascending; decisions are counted in the middle."""

@@ -12,6 +12,7 @@ from skfairdp.engine.objectives import (
     CrossEntropyObjective,
     NegativeLogLikelihoodObjective,
     Objective,
+    softmax_by_row,
 )
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.rates.constraints import RateConstraints
@@ -85,7 +86,7 @@ class SoftCosts(Objective):
                 self._sharpness
             )
             return gradient.add_(slope.view_as(gradient))
-        soft = torch.softmax(output * self._sharpness, dim=1)
+        soft = softmax_by_row(output * self._sharpness)
         pull = self._table.to(output.device).index_select(0, targets[1])
         centred = pull - (pull * soft).sum(dim=1, keepdim=True)
         return gradient.add_(centred.mul_(soft), alpha=self._sharpness)
@@ -194,7 +195,7 @@ class CostObjective(ConstrainedObjective):
             return gradient.view(output.shape)
         if isinstance(self._base, NegativeLogLikelihoodObjective):
             return None
-        gradient = torch.softmax(output, dim=1)
+        gradient = softmax_by_row(output)
         weights = self._weights.to(output.device).index_select(0, cells)
         return gradient.mul_(weights.sum(dim=1, keepdim=True)).sub_(weights)
 

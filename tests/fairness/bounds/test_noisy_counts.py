@@ -182,3 +182,13 @@ def test_means_of_many_laws_are_those_of_each(sizes) -> None:
         laws = stats.binom.pmf(k, size, rates[:, None])
         assert np.allclose(found[0, i], laws @ np.cos(k + size), rtol=0, atol=1e-10)
         assert np.allclose(found[1, i], laws @ (k < size), rtol=0, atol=1e-10)
+
+
+def test_counts_that_are_changed_in_place_have_a_bound_of_their_own() -> None:
+    one = np.array([1])
+    cells = NoisyCells(np.array([[300, 250]]), np.array([[700, 750]]), one, one)
+    before = private_gap_upper_bound(cells, 1.0)
+    cells.successes[0, 0] += 100
+    assert private_gap_upper_bound(cells, 1.0) > before
+    cells.successes[0, 0] -= 100
+    assert private_gap_upper_bound(cells, 1.0) == before
