@@ -29,10 +29,11 @@ EXACT = {"exact", "order", "proof"}
 LISTED: dict[str, dict[str, str]] = {
     "additive/classifier.py": {"order": "DPAdditiveClassifier.reason_codes"},
     "additive/design.py": {"order": "Pair.shape"},
-    "additive/model.py": {"order": "AdditiveModel._descend", "exact": "_draw_map"},
+    "additive/model.py": {"exact": "_draw_map"},
     "additive/pairs.py": {
-        "none": "candidates cells_of choose_pairs",
+        "none": "candidates cells_of beyond_noise",
         "order": "_entries cell_names",
+        "exact": "interactions",
     },
     "aggregation/shards.py": {"order": "rows_by_shard"},
     "aggregation/student.py": {"order": "Student.codes"},

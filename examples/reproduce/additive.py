@@ -3,9 +3,12 @@
 Five data sets, five budgets, five splits: Adult's official one (five fits), elsewhere a random
 fifth is held out, on Diabetes 130-US Hospitals a fifth of the patients. DP-EBM is fitted by its
 defaults, and with settings that are chosen on three quarters and a quarter of the training rows of
-the first split, for each data set and budget; this choice is not charged to its budget. Run as
+the first split, for each data set and budget; this choice is not charged to its budget. Limits
+without privacy: the additive model's own steps without noise; the exact minimum of the logistic
+loss for its inputs, with the best of RIDGES by the same part of training rows; boosted trees. Run
 
     python examples/reproduce/additive.py fit RESULTS.jsonl [--data adult ...] [--epsilons 1 ...]
+        [--methods additive noiseless ridge boosted]
     python examples/reproduce/additive.py report RESULTS.jsonl docs/results/additive.png
 
 The first line needs ``interpret-core`` (the extra ``bench``) and skips what the file has.
@@ -16,6 +19,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import time
 import warnings
 from collections.abc import Sequence
@@ -24,12 +28,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_matrix
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupShuffleSplit
 
 from skfairdp import DPAdditiveClassifier, datasets
+from skfairdp.additive.design import Design, levels_of
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.preprocessing import PublicBinner
 
 DATA = {
     "adult": (datasets.fetch_adult, "Adult"),
@@ -41,6 +49,7 @@ DATA = {
 EPSILONS, SEEDS, DELTA = (0.25, 0.5, 1.0, 2.0, 4.0), range(5), 1e-6
 METHODS = {
     "additive": "`DPAdditiveClassifier`, defaults",
+    "pairs": "with `pairs=8`",
     "tuned": "DP-EBM, tuned",
     "default": "DP-EBM, defaults",
 }
@@ -54,6 +63,12 @@ GRID = [
 ]
 BINS, REPEATS = (16, 32, 64), 2
 PARTS = ("data", "epsilon", "method", "seed")
+RIDGES = (0.001, 0.01, 0.1, 1.0)  # scikit-learn's C, of inputs of norm 4
+LIMITS = {
+    "noiseless": "steps without noise",
+    "ridge": "exact minimum with a ridge",
+    "boosted": "boosted trees",
+}
 
 
 def held_out(bunch: Any, seed: int, share: float = 0.2, among: Any = None) -> np.ndarray:
@@ -67,11 +82,29 @@ def held_out(bunch: Any, seed: int, share: float = 0.2, among: Any = None) -> np
 
 
 def additive(bunch: Any, train: np.ndarray, epsilon: float, settings: dict) -> Any:
-    """Our model; all settings are its defaults."""
+    """Our model; all settings are its defaults, or pairs are looked for."""
     model = DPAdditiveClassifier(
-        bunch.bounds, bunch.categories, epsilon=epsilon, delta=DELTA, progress=False
+        bunch.bounds, bunch.categories, **settings, epsilon=epsilon, delta=DELTA, progress=False
     )
     return model.fit(bunch.data[train], bunch.target[train]).decision_function
+
+
+def noiseless(bunch: Any, train: np.ndarray, epsilon: None, settings: dict) -> Any:
+    """Our model without noise; not private."""
+    return additive(bunch, train, math.inf, settings)
+
+
+def ridge(bunch: Any, train: np.ndarray, epsilon: None, settings: dict) -> Any:
+    """Exact minimum for our model's inputs; not private."""
+    binner = PublicBinner(bunch.bounds, bunch.categories, n_bins=16).fit(bunch.data)
+    design = Design([level for _, level in levels_of(binner.transform(bunch.data[:2]))])
+
+    def inputs(table: pd.DataFrame) -> csr_matrix:
+        return csr_matrix(design.rows(binner.transform(table)))
+
+    model = LogisticRegression(**settings, max_iter=300)
+    model.fit(inputs(bunch.data[train]), bunch.target[train])
+    return lambda rows: model.decision_function(inputs(rows))
 
 
 def ebm(bunch: Any, train: np.ndarray, epsilon: float, settings: dict) -> Any:
@@ -150,26 +183,37 @@ def results_in(path: Path, parts: Sequence[str] = PARTS) -> pd.DataFrame:
     return rows
 
 
-def fit(path: Path, names: list[str], epsilons: list[float]) -> None:
+def best_ridge(bunch: Any, train: np.ndarray) -> dict:
+    """The ridge with the largest AUC on a quarter of the training rows."""
+    test = held_out(bunch, 0, 0.25, among=train)
+    tried = [{"C": C} for C in RIDGES]
+    aucs = [measured(ridge, bunch, train & ~test, test, 0.0, one)["auc"] for one in tried]
+    return tried[int(np.argmax(aucs))]
+
+
+def fit(path: Path, names: list[str], epsilons: list[float], methods: list[str]) -> None:
     """Fit what the file does not have yet."""
     known = jobs_in(path)
+    trained_by = {"additive": additive, "pairs": additive, "tuned": ebm, "default": ebm}
+    trained_by |= {"noiseless": noiseless, "ridge": ridge, "boosted": boosted}
     for name in names:
         bunch = DATA[name][0]()
-        for epsilon, (method, train_by) in itertools.product(
-            [*epsilons, None],
-            {"additive": additive, "tuned": ebm, "default": ebm, "boosted": boosted}.items(),
-        ):
+        for epsilon, method in itertools.product([*epsilons, None], methods):
             settings: dict | None = None
             for seed in SEEDS:
                 job = (name, epsilon, method, seed)
-                if job in known or (epsilon is None) != (method == "boosted"):
+                if job in known or (epsilon is None) != (method in LIMITS):
                     continue
                 official = bunch.split
                 test = held_out(bunch, seed) if official is None else official == "test"
                 if settings is None:
                     first = held_out(bunch, 0) if official is None else test
-                    settings = chosen(bunch, ~first, epsilon) if method == "tuned" else {}
-                found = measured(train_by, bunch, ~test, test, epsilon, settings)
+                    settings = {"pairs": 8} if method == "pairs" else {}
+                    if method == "tuned":
+                        settings = chosen(bunch, ~first, epsilon)
+                    elif method == "ridge":
+                        settings = best_ridge(bunch, ~first)
+                found = measured(trained_by[method], bunch, ~test, test, epsilon, settings)
                 add(path, {"job": job, "settings": settings} | found)
 
 
@@ -198,13 +242,15 @@ def report(path: Path, picture: Path) -> None:
             axis.errorbar(by.mean().index, by.mean(), by.std(ddof=0), label=label.replace("`", ""))
         free = mine[mine["method"] == "boosted"]
         axis.axhline(free["auc"].mean(), color="grey", ls=":", label="boosted trees, not private")
+        for method, label in LIMITS.items():
+            free = mine[mine["method"] == method]
+            print(
+                f"| | *not private: {label}* | {free['auc'].mean():.4f} "
+                f"({free['accuracy'].mean():.4f}) | | | |"
+            )
         axis.set(xscale="log", xticks=EPSILONS, xticklabels=map("{:g}".format, EPSILONS))
         axis.minorticks_off()
         axis.set(title=title, xlabel="ε")
-        print(
-            f"| | *not private: boosted trees* | {free['auc'].mean():.4f} "
-            f"({free['accuracy'].mean():.4f}) | | | |"
-        )
     axes[0].set_ylabel("AUC on held-out rows")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.savefig(picture, dpi=110)
@@ -223,10 +269,12 @@ def main() -> None:
     parser.add_argument("picture", type=Path, nargs="?")
     parser.add_argument("--data", nargs="+", default=list(DATA), choices=list(DATA))
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    everyone = [*METHODS, *LIMITS]
+    parser.add_argument("--methods", nargs="+", default=everyone, choices=everyone)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)
     if arguments.task == "fit":
-        fit(arguments.results, arguments.data, arguments.epsilons)
+        fit(arguments.results, arguments.data, arguments.epsilons, arguments.methods)
     else:
         report(arguments.results, arguments.picture)
 

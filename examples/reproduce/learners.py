@@ -71,8 +71,15 @@ def working_women() -> Any:
     return Bunch(data=rows[names], target=rows["inlf"].to_numpy(), split=None)
 
 
+def hospitals() -> Any:
+    """Diabetes130; codes have no names of identifiers, which the encoder refuses undeclared."""
+    bunch = datasets.fetch_diabetes130()
+    bunch.data = bunch.data.rename(columns=lambda name: name.removesuffix("_id"))
+    return bunch
+
+
 TABLES: dict[str, tuple[str, Callable[[], Any]]] = {
-    "diabetes": ("Diabetes130", datasets.fetch_diabetes130),
+    "diabetes": ("Diabetes130", hospitals),
     "bank": ("bank-full", datasets.fetch_bank),
     "adult": ("Adult", datasets.fetch_adult),
     "default": ("Default-CCC", datasets.fetch_default_credit),

@@ -1,7 +1,8 @@
 """Pairs of the additive model: what they gain and cost, on a quarter of training rows.
 
 Five data sets, of each the training rows of the first split (`additive.py`); a simulated table in
-which two columns say nothing singly and everything together; ε = 1 and 4. Run as
+which two columns say nothing singly and everything together; ε = 1 and 4. Both fits of a comparison
+get the same batches and, but for its size, the same noise. Run as
 
     python -m examples.reproduce.pairs fit RESULTS.jsonl [--data adult ...]
     python -m examples.reproduce.pairs report RESULTS.jsonl docs/results/additive_pairs.png
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -22,8 +25,11 @@ from sklearn.metrics import roc_auc_score
 
 from examples.reproduce.additive import DATA, DELTA, add, held_out, jobs_in, results_in
 from skfairdp import DPAdditiveClassifier
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.privacy.noise import NoiseSource
 
-EPSILONS, PAIRS, FITS = (1.0, 4.0), (0, 8), range(5)
+EPSILONS, PAIRS, FITS = (1.0, 4.0), (0, 8), range(10)
+TABLES = 10**6  # number of the release of pairs
 TITLES = {name: title for name, (_, title) in DATA.items()} | {"parity": "Simulated"}
 
 
@@ -47,18 +53,34 @@ def parts(name: str) -> tuple[pd.DataFrame, Any, np.ndarray, dict]:
     return bunch.data[train], np.asarray(bunch.target)[train], test[train], declared
 
 
+def same_noise(seed: int, pairs: int) -> Any:
+    """Noise that depends on the seed and on the release, with or without tables of pairs."""
+    calls = itertools.count()
+
+    def noisy(self: Any, sums: np.ndarray, std: float, *, exact: bool = True) -> np.ndarray:
+        call = next(calls)  # of levels, of pairs if there are some, and then of each step
+        which = call - (pairs > 0) if call > 1 else (TABLES if pairs * call else call)
+        # The last number is that of the intercept, after the cells of pairs.
+        drawn = np.roll(np.random.default_rng([seed, which]).normal(size=sums.size), -1)
+        return sums + std * drawn.reshape(sums.shape)
+
+    return mock.patch.object(NoiseSource, "noisy", noisy)
+
+
 def fit(path: Path, names: list[str]) -> None:
     """Fit what the file does not have yet."""
     known = jobs_in(path)
     for name in names:
         X, y, test, declared = parts(name)
-        for epsilon, pairs, seed in itertools.product(EPSILONS, PAIRS, FITS):
+        for epsilon, seed, pairs in itertools.product(EPSILONS, FITS, PAIRS):
             job = (name, epsilon, pairs, seed)
             if job in known:
                 continue
             model = DPAdditiveClassifier(
                 **declared, pairs=pairs, epsilon=epsilon, delta=DELTA, progress=False
-            ).fit(X[~test], y[~test])
+            ).set_params(random_state=seed, reproducible_noise=True)
+            with same_noise(seed, pairs):
+                model.fit(X[~test], y[~test])
             score, label = model.decision_function(X[test]), y[test]
             found = {
                 "auc": float(roc_auc_score(label, score)),
@@ -76,21 +98,23 @@ def report(path: Path, picture: Path) -> None:
     import matplotlib.pyplot as plt
 
     rows = results_in(path)
-    print("| data | ε | area without | with | accuracy without | with | pairs chosen |")
+    print("| data | ε | area without | with | difference | accuracy, difference | pairs chosen |")
     print("|---|---|---|---|---|---|---|")
     for name, title in TITLES.items():
         for epsilon in EPSILONS:
             some = rows[(rows["data"] == name) & (rows["epsilon"] == epsilon)]
             if not len(some):
                 continue
-            without, own = (some[some["method"] == pairs] for pairs in PAIRS)
+            without, own = (some[some["method"] == p].set_index("seed") for p in PAIRS)
             cells = [
-                f"{part[figure].mean():.4f} ± {part[figure].std(ddof=0):.4f}".replace("0.", ".")
-                for figure in ("auc", "accuracy")
+                f"{part['auc'].mean():.4f} ± {part['auc'].std(ddof=0):.4f}"
                 for part in (without, own)
             ]
+            for figure in ("auc", "accuracy"):
+                apart = (own[figure] - without[figure]).dropna()
+                cells.append(f"{apart.mean():+.4f} ± {apart.sem():.4f}")
             counts = ", ".join(str(len(pairs)) for pairs in own["pairs"])
-            print(f"| {title} | {epsilon:g} | {' | '.join(cells)} | {counts} |")
+            print(f"| {title} | {epsilon:g} | {' | '.join(cells)} | {counts} |".replace("0.", "."))
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     for axis, name, epsilon in zip(axes, ("parity", "bank"), (1.0, 4.0), strict=True):
         X, y, _, declared = parts(name)
@@ -116,6 +140,7 @@ if __name__ == "__main__":
     parser.add_argument("picture", type=Path, nargs="?")
     parser.add_argument("--data", nargs="+", default=list(TITLES), choices=list(TITLES))
     given = parser.parse_args()
+    warnings.simplefilter("ignore", PrivacyWarning)
     if given.action == "fit":
         fit(given.results, given.data)
     else:

@@ -42,7 +42,7 @@ class DPAdditiveClassifier(AdditiveModel, CostSensitive):
     n_bins : int, default=16
         Bins of each of the two scales (linear and logarithmic) between declared bounds.
     pairs : int, default=0
-        Most pairs of columns, at most 8, whose cells contribute together. For a tenth of the
+        Most pairs of columns, at most 8, whose cells contribute together. For a twentieth of the
         budget, noisy tables of all pairs say which of them deviate from a sum of two columns by
         more than noise does; there may be none.
     batch_size : int or "auto", default="auto"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +73,16 @@ class _Column:
         squares, self._axes = np.linalg.eigh(self.products)
         self._squares = np.maximum(squares, 0.0)
         self._gain = np.empty(0)
+        self._free: Floats | None = None
+
+    def restrict(self, unit: Floats, free: Floats) -> Floats:
+        """Allow weights in the span of `free` only, and return what is left of their variances.
+
+        Their prior is that of independent weights, whose variances are multiples of `unit`, given
+        that they are in the span.
+        """
+        self._free = np.linalg.qr(free / np.sqrt(unit)[:, None])[0].T * free.any(axis=1)
+        return np.sum(self._free**2, axis=0)
 
     def learn(self, prior: Floats, curvature: float, noise: float, slope_square: float) -> Floats:
         """Set the gain for a noisy gradient, and return the posterior variances.
@@ -83,10 +93,12 @@ class _Column:
         slopes = curvature * self._squares
         trust = slopes / (noise + slope_square * self._squares + np.finfo(float).tiny)
         root = np.sqrt(prior)
-        precision = (root[:, None] * self._axes * (trust * slopes)) @ (root[:, None] * self._axes).T
+        back = np.diag(root) if self._free is None else self._free * root
+        axes = root[:, None] * self._axes if self._free is None else back @ self._axes
+        precision = (axes * (trust * slopes)) @ axes.T
         precision[np.diag_indices_from(precision)] += 1.0
-        posterior = cho_solve(cho_factor(precision), np.diag(root))
-        posterior *= root[:, None]
+        posterior = cho_solve(cho_factor(precision), back)
+        posterior = root[:, None] * posterior if self._free is None else back.T @ posterior
         self._gain = posterior @ (self._axes * trust) @ self._axes.T
         self._curvature = curvature
         return np.diag(posterior).copy()
@@ -106,7 +118,7 @@ class PosteriorDescent:
     `counts`: noisy number of rows at each finest level of `design`. `n_rows`: public number of
     records. `noise_variance`: of the noise in one sum of gradients over all rows. `n_steps`:
     planned number of steps. `slopes`: of the loss. `prior`: variance of the model's outputs that
-    is believed in beforehand.
+    is believed in beforehand. `free`: basis of the possible weights of each pair.
     """
 
     def __init__(
@@ -119,6 +131,7 @@ class PosteriorDescent:
         n_steps: int,
         slopes: Slopes,
         prior: float,
+        free: Sequence[Floats] = (),
     ) -> None:
         self.weights: Floats = np.zeros(design.width + 1)
         self._n, self._noise, self._n_steps = float(n_rows), noise_variance, n_steps
@@ -141,7 +154,11 @@ class PosteriorDescent:
         unit = mass**-_POWER
         self._unit = unit * prior * self._n / (unit * mass).sum()
         self._scale = np.ones(int(self._block[-1]) + 1)
-        self._posterior = self._unit
+        self._kept = np.ones(len(self._unit))
+        for column, own in zip(self._columns[len(design.levels) :], free, strict=True):
+            self._kept[column.where] = column.restrict(self._unit[column.where], own)
+        self._free = np.bincount(self._block, self._kept)
+        self._posterior = self._kept * self._unit
         self._steps, self._left, self._squares = 0, 1.0, 0.0
 
     def move(self, gradient: Floats) -> Floats:
@@ -173,10 +190,10 @@ class PosteriorDescent:
         if self._steps:
             # The variance of the posterior mean is what the posterior takes off the prior's; the
             # weights have come only a part of the way to it.
-            variance, done = self._scale[block] * self._unit, 1.0 - self._left
+            variance, done = self._scale[block] * self._kept * self._unit, 1.0 - self._left
             lacking = (1.0 - done**2) * np.maximum(variance - self._posterior, 0.0)
             seen = np.bincount(block, (weights**2 + self._posterior + lacking) / self._unit)
-            self._scale = ((seen + _BELIEF) / (np.bincount(block) + _BELIEF)).clip(*_SCALES)
+            self._scale = ((seen + _BELIEF) / (self._free + _BELIEF)).clip(*_SCALES)
         spread = sum(float(weights[c.where] @ c.products @ weights[c.where]) for c in self._columns)
         curvature, square = self._slopes.at(output, max(spread, 0.0) / self._n)
         largest = self._slopes.largest

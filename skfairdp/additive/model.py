@@ -148,14 +148,13 @@ class AdditiveModel(GradientPredictor):
         statistic = Statistic(len(finest), lambda output, *targets: output)
         counts = root * run.release.statistic(levels, statistic, entries).cpu().numpy()
         run.progress.advance()
-        unseen = np.zeros(0, dtype=np.int64)
+        free: list[np.ndarray] = []
         for segment in tables:
-            pairs, of_cells, seen = choose_pairs(
+            pairs, of_cells, free = choose_pairs(
                 run.release, segment, design, counts, self._most_pairs
             )
             run.progress.advance()
-            unseen = design.width + np.flatnonzero(~seen)
-            self.pairs_, counts = tuple(pairs), np.append(counts, of_cells)
+            self.pairs_, counts = tuple(pairs), np.concatenate([counts, *of_cells])
             if pairs:
                 design = self._design
                 run.release.recode(cell_inputs(design))
@@ -168,6 +167,7 @@ class AdditiveModel(GradientPredictor):
             n_steps=steps.steps,
             slopes=self._slopes(),
             prior=self._prior,
+            free=free,
         )
 
         used = np.append(np.arange(design.width), design.n_inputs)  # and the intercept
@@ -179,8 +179,6 @@ class AdditiveModel(GradientPredictor):
 
         optimizer = run.prepared.plain_sgd(1.0)
         run_segment(steps, run.release, optimizer, progress=run.progress, adjust_gradient=moved)
-        # What is learned about cells that have no rows, as far as is known, is all noise.
-        run.prepared.flat.vector.data[unseen] = 0.0
 
     def _slopes(self) -> Slopes:
         """Say how the clipped loss bends."""

@@ -23,28 +23,29 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 # Share of the budget, as one Gaussian release, that buys the tables.
-PAIRS_SHARE = 0.1
+PAIRS_SHARE = 0.05
 MOST_PAIRS = 8
 # Pairs are looked for among this number of columns, those of the largest entropy.
 MOST_COLUMNS = 24
-# Chance that noise alone makes one of the pairs look like one: divided by their number.
-_BY_CHANCE = 0.05
+# Share of the chosen pairs that are due to noise alone, if tables were independent.
+_BY_CHANCE = 0.2
 # Missing values have a cell of their own where they are more than this share of the rows.
 _OFTEN_MISSING = 0.02
 # A cell has rows if their noisy count is above this number of its standard deviations.
 _CLEARLY = 2.0
 _STEPS, _FARTHEST = 20, 8.0  # of Newton's method; largest log-odds
 _PRIOR = 100.0  # variance of log-odds, so that Newton's method ends
+_NOTHING = 1e-9  # a singular value that is 0 but for rounding
 
 
 def choose_pairs(
     release: NoisyRelease, segment: Segment, design: Design, counts: Floats, most: int
-) -> tuple[list[Pair], Floats, NDArray[np.bool_]]:
+) -> tuple[list[Pair], list[Floats], list[Floats]]:
     """Release tables of all candidate pairs, and choose those that are not additive.
 
     `design`: of the columns. `counts`: noisy number of rows at each finest level. Result: the
-    pairs; the noisy number of rows in each of their cells, pair by pair; which cells surely have
-    rows.
+    pairs; of each the noisy number of rows in its cells, and a basis of its weights
+    (`interactions`).
     """
     found = candidates(design, counts)
     (block,) = segment.blocks
@@ -57,12 +58,42 @@ def choose_pairs(
         first, second = pair.shape
         padded[place, :first, :second] = table.reshape(first, second, 2)
     evidence = surprises(padded, np.array([pair.shape for pair in found]), std)
-    limit = math.log(_BY_CHANCE / len(found))
-    order = [int(k) for k in np.argsort(evidence, kind="stable")[:most] if evidence[k] < limit]
-    cells = [tables[k].reshape(-1, 2).sum(axis=1) for k in order]
-    counted = np.concatenate([*cells, np.zeros(0)])
     hidden = math.sqrt(2.0) * std  # deviation of the noise in the count of a cell
-    return [found[k] for k in order], np.maximum(counted, hidden), counted > _CLEARLY * hidden
+    pairs: list[Pair] = []
+    cells: list[Floats] = []
+    bases: list[Floats] = []
+    for k in beyond_noise(evidence):
+        counted = tables[k].reshape(-1, 2).sum(axis=1)
+        own = np.maximum(counted, hidden)
+        free = interactions(own.reshape(found[k].shape), counted > _CLEARLY * hidden)
+        if free.shape[1] and len(pairs) < most:
+            pairs.append(found[k])
+            cells.append(own)
+            bases.append(free)
+    return pairs, cells, bases
+
+
+def beyond_noise(evidence: Floats) -> list[int]:
+    """Places of log-probabilities that Benjamini and Hochberg's procedure takes, smallest first."""
+    order = np.argsort(evidence, kind="stable")
+    limits = np.log(_BY_CHANCE * np.arange(1, len(order) + 1) / len(order))
+    below = np.flatnonzero(evidence[order] <= limits)
+    return [int(k) for k in order[: below[-1] + 1 if len(below) else 0]]
+
+
+def interactions(counts: Floats, seen: NDArray[np.bool_]) -> Floats:
+    """Orthonormal basis (cells, dimensions) of weights that say nothing about one column alone.
+
+    Their means over the rows of each line, and of each column, of the table are 0, and so are
+    weights of cells that are not `seen`. `counts` (first, second): number of rows in each cell.
+    """
+    rows = np.where(seen.reshape(counts.shape), counts, 0.0)
+    first, second = rows.shape
+    of_lines = np.eye(first)[:, :, None] * rows
+    of_columns = np.eye(second)[:, None, :] * rows
+    sums = np.concatenate([of_lines, of_columns]).reshape(first + second, -1) / counts.max()
+    _, sizes, axes = np.linalg.svd(np.concatenate([sums, np.eye(counts.size)[~seen]]))
+    return np.asarray(axes[np.sum(sizes > _NOTHING) :].T * seen[:, None])
 
 
 def candidates(design: Design, counts: Floats) -> list[Pair]:
@@ -158,20 +189,22 @@ def surprises(tables: Floats, shapes: NDArray[np.int64], std: float) -> Floats:
     inside = (inside & (np.arange(second)[None, None] < shapes[:, 1, None, None])).reshape(n, -1)
     zeros, ones = np.moveaxis(tables.reshape(n, -1, 2), 2, 0)
     rows = np.where(inside, np.maximum(np.maximum(zeros, 0.0) + np.maximum(ones, 0.0), 1.0), 0.0)
-    left, variances = _left_by_columns(zeros, ones, rows, std, (first, second))
+    left, variances, fitted = _left_by_columns(zeros, ones, rows, std, (first, second))
     statistics = np.sum(np.where(inside, left**2 / np.maximum(variances, 1e-12), 0.0), axis=1)
+    # Rows and columns of the table in which all is noise fit nothing.
+    free = np.maximum(np.prod(shapes, axis=1) - fitted, np.prod(shapes - 1, axis=1))
     # Where a statistic is so large that the probability is 0, the larger one is the smaller.
-    free = np.prod(shapes - 1, axis=1)
-    logs = chi2.logsf(statistics, np.maximum(free, 1))
-    return np.where(free > 0, np.where(np.isfinite(logs), logs, -1e4 - statistics), 0.0)
+    logs = np.where(np.isfinite(logs := chi2.logsf(statistics, free)), logs, -1e4 - statistics)
+    return np.where(np.all(shapes > 1, axis=1), logs, 0.0)
 
 
 def _left_by_columns(
     zeros: Floats, ones: Floats, rows: Floats, std: float, shape: tuple[int, int]
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, Floats, Floats]:
     """Second labels of each cell beyond those of additive log-odds, and their variances.
 
-    The log-odds fit all cells best, in view of both noises, by Newton's method.
+    The log-odds fit all cells best, in view of both noises, by Newton's method. Third result: how
+    many numbers are fitted, as the data say them and not the prior.
     `zeros`, `ones`, `rows` (n, first * second).
     """
     first, second = shape
@@ -185,11 +218,12 @@ def _left_by_columns(
         left, variances, bend = _left(zeros, ones, rows, std, weights @ inputs.T)
         trust = bend / np.maximum(variances, 1e-12)
         slopes = (trust * left) @ inputs - (weights - centre) / _PRIOR
-        curvature = np.einsum("nc,ci,cj->nij", trust * bend, inputs, inputs)
-        curvature += np.eye(first + second) / _PRIOR
+        told = np.einsum("nc,ci,cj->nij", trust * bend, inputs, inputs)
+        curvature = told + np.eye(first + second) / _PRIOR
         step = np.linalg.solve(curvature, slopes[:, :, None])[:, :, 0]
         weights += np.clip(step, -2.0, 2.0)
-    return _left(zeros, ones, rows, std, weights @ inputs.T)[:2]
+    left, variances, _ = _left(zeros, ones, rows, std, weights @ inputs.T)
+    return left, variances, np.trace(np.linalg.solve(curvature, told), axis1=1, axis2=2)
 
 
 def _left(
