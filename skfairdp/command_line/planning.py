@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from shlex import quote as quote_word
 from typing import Any
@@ -46,6 +46,8 @@ class Outlook:
     request: Request
     people: People
     held: np.ndarray | None = None
+    # Certificates that were planned, by notion and rate; a bound of noisy counts takes time.
+    _planned: dict[tuple[str, float], Showing] = field(default_factory=dict)
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -102,11 +104,6 @@ class Outlook:
             )
         least = min(found, key=lambda each: each.chance(0.0))
         return self._planned.setdefault((notion, rate), least)
-
-    @cached_property
-    def _planned(self) -> dict[tuple[str, float], Showing]:
-        """Certificates that were planned; a bound of noisy counts takes time."""
-        return {}
 
     @property
     def _n_compared(self) -> int:

@@ -85,7 +85,6 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
         raise CommandError(
             "A column takes --target, --sensitive, --person-ids, --drop or --features, not two."
         )
-    all_of(*(partial(_refuse_nul, rows[name]) for name in (target, *sensitive, *whose)))
     kept = [name for name in rows.columns if not features or name in {*features, *without}]
     rows = rows[[name for name in kept if name not in request.drop]]
     unknown = rows[[*sensitive]].isna().any(axis=1).sum() if request.skip_blank else 0
@@ -164,6 +163,7 @@ def _what_is_learned_from(
 
 
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
+    """Refuse names of no column, and outcomes, groups and ids that cannot be compared."""
     missing = [name for name in names if name not in rows.columns]
     if missing:
         listed = [part.strip() for part in missing[0].split(",")]
@@ -177,16 +177,16 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
             f"{option} names {', '.join(map(repr, missing))}, which is not a column of the table. "
             f"Are the names of the columns in its first line, and spelt like this?{meant}"
         )
-
-
-def _refuse_nul(column: pd.Series) -> None:
-    """Refuse texts that some versions of pandas compare only up to a character in them."""
-    if any("\0" in value for value in factorized(column)[1] if isinstance(value, str)):
-        raise CommandError(
-            f"The column {column.name!r} has texts with a NUL character (a zero byte), and texts "
-            "that differ only behind one would count as one outcome, group or person. Write the "
-            "file without these characters."
-        )
+    if option in ("--drop", "--keep", "--features"):
+        return
+    # Some versions of pandas compare texts only up to such a character.
+    for name in names:
+        if any("\0" in value for value in factorized(rows[name])[1] if isinstance(value, str)):
+            raise CommandError(
+                f"The column {name!r} has texts with a NUL character (a zero byte), and texts that "
+                "differ only behind one would count as one outcome, group or person. Write the "
+                "file without these characters."
+            )
 
 
 def _refuse_options_of_two(request: Request) -> None:
