@@ -8,7 +8,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
-from skfairdp.base import Planned, PrivateClassifier, PrivatePredictor
+from skfairdp.base import Calibrated, PrivateClassifier, PrivatePredictor
 from skfairdp.exceptions import PrivacyWarning, UtilityWarning, warn_user
 from skfairdp.foundation.assumptions import of_attribute, of_training, seed_known
 from skfairdp.foundation.parameters import NOISE_MULTIPLIER, NONE
@@ -35,7 +35,7 @@ def refuse_price(
         raise ValueError(f"{said} uses up 'epsilon' = {epsilon:g} before training; {cure}.")
 
 
-class BudgetedPredictor(Planned, PrivatePredictor):
+class BudgetedPredictor(Calibrated, PrivatePredictor):
     """Template of an estimator with one plan, for a budget or for a noise multiplier.
 
     Parameters
@@ -64,12 +64,6 @@ class BudgetedPredictor(Planned, PrivatePredictor):
     _parameters = {"noise_multiplier": (NOISE_MULTIPLIER, NONE)}
 
     _views: ClassVar[tuple[str, ...]] = ("groups_", "noise_multiplier_", "plan_", "privacy_")
-
-    @property
-    def noise_multiplier_(self) -> float:
-        multiplier = self._quote_kept.noise_multiplier
-        assert multiplier is not None  # or there is no receipt
-        return multiplier
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         raise NotImplementedError

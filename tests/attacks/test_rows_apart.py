@@ -22,6 +22,7 @@ from skfairdp.engine.clipping import base
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
+from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.exact_products import (
     Products,
     bits_for,
@@ -38,7 +39,6 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import all_alike, block_rows, fill, repeated_rows
 from skfairdp.engine.sampling import Batch
-from skfairdp.engine.sum_margins import row_capacity, sum_margin
 from skfairdp.foundation.assumptions import ALONE, EXACTLY
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
@@ -542,7 +542,7 @@ class Remembering(nn.Module):
 
 @pytest.mark.parametrize(
     ("make", "words"),
-    [(Counting, "when it is asked again"), (Remembering, "values of its rows")],
+    [(Counting, "from call to call"), (Remembering, "values of its rows")],
 )
 def test_modules_that_keep_something_between_calls_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
