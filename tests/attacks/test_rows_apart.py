@@ -40,6 +40,7 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import all_alike, block_rows, fill, repeated_rows
 from skfairdp.engine.sampling import Batch
 from skfairdp.foundation.assumptions import ALONE, EXACTLY
+from skfairdp.inprocessing.fair_numbers.objective import NumberAndGroupObjective
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from tests.common.halves import with_groups_made_up
@@ -171,6 +172,25 @@ def test_no_bit_of_a_row_depends_on_its_batch(make, width, rows, dtype):
         assert torch.equal(got[1][back], want[1][sorted_rows])
         got = seen(clipper, X[order], y[order], rows)
         assert torch.equal(got[2], want[2])
+
+
+@pytest.mark.parametrize(
+    ("make", "n_outputs"),
+    [(lambda: nn.Linear(89, 2), 2), (lambda: MLP(13, 3, (5,)), 3)],
+    ids=["linear", "hidden layer"],
+)
+def test_no_bit_of_a_row_depends_on_its_batch_with_few_outputs(make, n_outputs):
+    torch.manual_seed(0)
+    clipper = make_clipper(module := make(), flatten(module), NumberAndGroupObjective())
+    width = next(module.parameters()).shape[1]
+    X, y = torch.randn(300, width), torch.rand(300)
+    targets = y, torch.randint(0, n_outputs, (300,)).float()
+    rehearse(module, clipper, X, targets, empty_plan())
+    assert clipper.serving(X).path == "fused"
+    norms = clipper.norms(X, targets, 96)
+    for kept in (torch.arange(300).roll(1), torch.randperm(300), torch.arange(1, 300)):
+        found = clipper.norms(X[kept], tuple(target[kept] for target in targets), 96)
+        assert torch.equal(found, norms[kept])
 
 
 @every_net
