@@ -28,7 +28,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def refusing_weights(fit: Fit) -> Fit:
-    """Let a fit say why it takes no weights; its signature stays without them."""
+    """Let a fit say why it takes no weights, and no groups; its signature stays without them."""
 
     @wraps(fit)
     def unweighted(self: Any, *args: Any, **given: Any) -> Any:
@@ -39,6 +39,12 @@ def refusing_weights(fit: Fit) -> Fit:
                 "out. To let small groups count for more, give sensitive_features to "
                 "ImportanceSamplingDPSGDClassifier or PrivateThinningClassifier; for several rows "
                 "of a person, give person_ids."
+            )
+        if given.pop("groups", None) is not None:
+            raise TypeError(
+                f"{type(self).__name__}.fit takes no groups. Give the group of each row as "
+                "sensitive_features=. Groups that are declared, and public, are a parameter of "
+                "estimators that need them: groups= or group_sizes= where the estimator is made."
             )
         return fit(self, *args, **given)
 

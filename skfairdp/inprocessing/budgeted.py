@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from skfairdp.base import Calibrated, PrivateClassifier, PrivatePredictor
-from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.exceptions import PrivacyWarning, UtilityWarning, warn_user
 from skfairdp.foundation.assumptions import of_attribute, of_training, seed_known
 from skfairdp.foundation.parameters import NOISE_MULTIPLIER, NONE
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
@@ -21,6 +21,7 @@ from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.receipts.verdict import WEAK
 from skfairdp.records.groups import Groups
 
 ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public
@@ -137,8 +138,8 @@ class BudgetedPredictor(Calibrated, PrivatePredictor):
             bought = first(self._bought_sizes(facts.groups, noise))
             quote = self._priced_for(facts, noise, bought)
         verdict = quote.verdict  # of the plan, so of public sizes
-        if verdict is not None and verdict.level == "too small":
-            warn_user(verdict.text)
+        if verdict is not None and verdict.level in WEAK:
+            warn_user(verdict.text, UtilityWarning)
         return quote
 
     def _planned(
