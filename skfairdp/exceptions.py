@@ -55,6 +55,10 @@ class FairnessWarning(UserWarning):
     """A setting weakens or voids the fairness guarantee."""
 
 
+class UtilityWarning(UserWarning):
+    """Noise hides most of the training rows' signal, so that a model is hardly of use."""
+
+
 def warn_user(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside the package whose call led here."""
     package = os.path.dirname(__file__) + os.sep

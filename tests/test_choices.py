@@ -150,6 +150,7 @@ LISTED: dict[str, dict[str, str]] = {
         "fresh": "Tables.start",
     },
     "inprocessing/fairdp/checks.py": {"none": "released_gap GapStop.after_step"},
+    "inprocessing/many.py": {"exact": "_fit_together"},
     "inprocessing/fermi.py": {"exact": "DPFermiClassifier._plan"},
     "inprocessing/functional/classifier.py": {"exact": "cell_weights", "none": "solve"},
     "inprocessing/gradient.py": {"order": "GradientClassifier.predict"},

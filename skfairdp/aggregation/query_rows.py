@@ -32,7 +32,7 @@ class PrivateRows:
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Public rows in the order in which they are put to the teachers."""
+    """Public rows, in the order of the queries to the teachers."""
 
     X: np.ndarray  # (n_queries, n_features): features
     groups: Groups | None

@@ -122,7 +122,7 @@ complete_docstrings(ReweighedClassifier)
 
 
 class GroupTeacher(ClassifierMixin, BaseEstimator):
-    """Teacher that finds the groups of its rows in the last column, and hands them over."""
+    """Teacher that takes the groups of its rows from their last column."""
 
     def __init__(self, estimator: Any, random_state: int | None = None) -> None:
         self.estimator = estimator

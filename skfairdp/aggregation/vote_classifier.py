@@ -22,6 +22,7 @@ from skfairdp.aggregation.shards import assign_shards
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
 from skfairdp.aggregation.voting_plan import check_settings, make_plan
 from skfairdp.base import Planned, PrivateClassifier
+from skfairdp.exceptions import UtilityWarning, warn_user
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
@@ -197,8 +198,11 @@ class AggregatedClassifier(Planned, PrivateClassifier):
         )
         n = facts.n if self.dataset_size is None else int(self.dataset_size)
         quote = self._priced(facts, noise)
-        plan = quote.plan
+        plan, verdict = quote.plan, quote.verdict
         assert plan is not None
+        # Of public rows and teachers. Teachers agree more than records, so that doubt is no news.
+        if verdict is not None and verdict.level == "too small":
+            warn_user(verdict.text, UtilityWarning)
         shuffled = np.random.default_rng([seed, 0]).permutation(n_public)
         order = shuffled if self.shuffle else np.arange(n_public)
         queries = queries.picked(order[: self.n_queries])

@@ -19,7 +19,7 @@ UNSURE, REFUSED = -1, -2
 
 
 class ConfidentGNMax:
-    """Noisy argmax of votes, given where a noisy test finds the largest count high enough.
+    """Noisy argmax of votes, released where the largest count passes a noisy threshold.
 
     Parameters
     ----------

@@ -131,8 +131,8 @@ def check_settings(estimator: Any) -> None:
     own = {"vote_noise": estimator.vote_noise, "threshold_noise": estimator.threshold_noise}
     if threshold is None and estimator.threshold_noise is not None:
         raise ValueError(
-            "'threshold_noise' is set, but 'threshold' is None: no test is made then. Set both or "
-            "none."
+            "'threshold_noise' is set, but 'threshold' is None, so it has no effect. Set both or "
+            "neither."
         )
     needed = ["vote_noise"] if threshold is None else ["vote_noise", "threshold_noise"]
     names = " and ".join(map(repr, needed))

@@ -13,7 +13,7 @@ _SHARES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])[:, np.newaxis]
 
 
 class PairBets:
-    """Evidence from pairs of scores, with the record and without, by thresholds chosen before."""
+    """Betting evidence from pairs of scores, with and without the record, at fixed thresholds."""
 
     def __init__(self, thresholds: ArrayLike) -> None:
         self._thresholds = np.asarray(thresholds, dtype=np.float64)

@@ -28,7 +28,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def refusing_weights(fit: Fit) -> Fit:
-    """Let a fit say why it takes no weights; its signature stays without them."""
+    """Let a fit say why it takes no weights, and no groups; its signature stays without them."""
 
     @wraps(fit)
     def unweighted(self: Any, *args: Any, **given: Any) -> Any:
@@ -39,6 +39,12 @@ def refusing_weights(fit: Fit) -> Fit:
                 "out. To let small groups count for more, give sensitive_features to "
                 "ImportanceSamplingDPSGDClassifier or PrivateThinningClassifier; for several rows "
                 "of a person, give person_ids."
+            )
+        if given.pop("groups", None) is not None:
+            raise TypeError(
+                f"{type(self).__name__}.fit takes no groups. Give the group of each row as "
+                "sensitive_features=. Groups that are declared, and public, are a parameter of "
+                "estimators that need them: groups= or group_sizes= where the estimator is made."
             )
         return fit(self, *args, **given)
 
@@ -210,6 +216,11 @@ class FittedState(Certifiable, WithParameters):
         kept = {n: own[n] for n in self._released if n in own and n != "receipt_"}
         kept |= {n: getattr(self, n) for n in self._views if hasattr(self, n)}
         counted = set(parameters) - WITHOUT_EFFECT - set(self._served_the_fit)
+        if known := getattr(own.get("receipt_"), "digests", None):
+            # A parameter that an earlier version lacked decides nothing at its default.
+            for name, default in defaults_of(self).items():
+                if f"parameter {name}" not in known and own[name] is default:
+                    counted.discard(name)
         # Attributes that replace a method or setting of the class; nothing else is checked.
         aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
         return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
@@ -242,10 +253,6 @@ class FittedState(Certifiable, WithParameters):
         receipt, state = vars(self).get("receipt_"), bound_state_of(self)
         if receipt is None:
             return changes(None, state)
-        # A parameter that an earlier version lacked decides nothing at its default.
-        for name, default in defaults_of(self).items():
-            if f"parameter {name}" not in receipt.digests and vars(self)[name] is default:
-                state.pop(f"parameter {name}", None)
         return changes(receipt.digests, state)
 
     @property

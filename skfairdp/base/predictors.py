@@ -36,6 +36,16 @@ class Planned:
         return plan
 
 
+class Calibrated(Planned):
+    """Mixin of estimators whose plan has one noise multiplier."""
+
+    @property
+    def noise_multiplier_(self) -> float:
+        multiplier = self._quote_kept.noise_multiplier
+        assert multiplier is not None  # or there is no receipt
+        return multiplier
+
+
 class PrivatePredictor(PrivateEstimator):
     """Base class of all private classifiers and regressors."""
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import is_regressor
 
 from skfairdp.certificate.certificate import Certificate
+from skfairdp.certificate.claims import NOT_INSTALLED, version_of
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
 from skfairdp.certificate.evaluation import (
     Evaluation,
@@ -40,7 +41,6 @@ from skfairdp.certificate.holdout import (
     refuse_training_rows,
     warn_of_unprotected,
 )
-from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, tell_ledgers
 from skfairdp.certificate.number_claims import ask_numbers, evaluate_numbers
 from skfairdp.exceptions import UnboundModelError
@@ -188,8 +188,8 @@ def certify(
     if X is not None:
         refuse_other_unit(privacy, settings)
         refuse_training_rows(deployed, X, settings)
-        source = NoiseSource() if count_noise is None else count_noise
-        book, held_out = as_ledger(ledger), X
+        source = NoiseSource() if count_noise is None and settings.private else count_noise
+        book, held_out = None if ledger is None else as_ledger(ledger), X
         if person_ids is not None:
             X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids)
         comparable = comparable_groups(deployed, X, sensitive_features, settings)

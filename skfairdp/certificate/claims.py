@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import Any, Self
 
 from skfairdp.certificate.facts import COUNTED, Fact
@@ -12,7 +14,6 @@ from skfairdp.certificate.json_document import (
     FORMAT,
     checked_document,
     content_digest,
-    version_of,
 )
 from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.certificate.outcomes import Accuracy, Outcomes
@@ -25,6 +26,17 @@ from skfairdp.foundation.parameters import NONE, Number, check_arguments
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 _AS_WRITTEN = ("model_digest", "model_name", "n_rows", "remarks", "created")
+
+NOT_INSTALLED = "not installed as a distribution"
+
+
+@cache
+def version_of(package: str) -> str:
+    """Version of a package, as certificates name it."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return NOT_INSTALLED
 
 
 @dataclass(frozen=True)

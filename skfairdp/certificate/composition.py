@@ -77,11 +77,13 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     if reasons:
         return _void(reasons, stated, declared)
     total = stated[0] if len(stated) == 1 else compose(stated)
+    if not declared:
+        return total
     return dataclasses.replace(total, assumptions=total.assumptions + declared)
 
 
 def with_counts(
-    privacy: PrivacyGuarantee | None, settings: EvaluationSettings, source: NoiseSource
+    privacy: PrivacyGuarantee | None, settings: EvaluationSettings, source: NoiseSource | None
 ) -> PrivacyGuarantee | None:
     """Add the cost of a noisy table of counts of held-out rows, where they are protected.
 
@@ -90,6 +92,7 @@ def with_counts(
     """
     if privacy is None or settings.count_epsilon is None:
         return privacy
+    assert source is not None
     count_epsilon, unit = float(settings.count_epsilon), settings.unit
     by_index = settings.holdout not in ("per_record", "by_person")
     tables = _tables(settings.parts_of_epsilon)
@@ -254,7 +257,7 @@ def sorted_steps(leaves: Steps, public_steps: Sequence[str]) -> tuple[Steps, tup
     """Steps that were not declared public, and the assumptions about all steps."""
     other = [leaf for leaf in leaves if not _listed(leaf[0], public_steps)]
     typed = any(reads_by_itself(step) for _, step in other)
-    return other, (assumptions.TYPED_CELLS,) * typed + tuple(
+    return other, ((assumptions.TYPED_CELLS,) if typed else ()) + tuple(
         assumptions.DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
         for name, step in leaves
         if _listed(name, public_steps) and (charges_privacy(step) or learns_from_rows(step))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,19 +20,13 @@ from skfairdp.fairness.bounds.noisy_counts import (
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
 from skfairdp.fairness.bounds.stored_numbers import TESTS, TESTS_OF_MEANS
 from skfairdp.fairness.derivation import Derivation
-from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.guarantee import FairnessGuarantee, cell_counts
 from skfairdp.fairness.kinds import EXACT, HOEFFDING, KINDS, NOISY_COUNTS
-from skfairdp.fairness.notions import Notion, Stratum
+from skfairdp.fairness.notions import Notion, Stratum, stack
 from skfairdp.fairness.number_notions import NumberNotion
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 
 Rates = tuple[Notion, Sequence[Stratum]]  # those of a notion, as masks of a table
-
-
-def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
-    """Successes and failures, two arrays of shape (n_strata, n_groups)."""
-    counts = [stratum.count(table) for stratum in strata]
-    return np.stack([hit for hit, _ in counts]), np.stack([miss for _, miss in counts])
 
 
 def noisy_cells(strata: Sequence[Stratum], table: NDArray, noises: int = 1) -> NoisyCells:
@@ -43,21 +36,6 @@ def noisy_cells(strata: Sequence[Stratum], table: NDArray, noises: int = 1) -> N
     """
     terms = noises * np.array([(s.successes.sum(), s.failures.sum()) for s in strata])
     return NoisyCells(*stack(strata, table), terms[:, 0], terms[:, 1])
-
-
-def cell_counts(
-    strata: Sequence[Stratum], labels: tuple, *figures: NDArray, noisy: bool = False
-) -> tuple[CellCount, ...]:
-    """Counts of every group in every stratum, as claims store them.
-
-    `figures`: successes and rows; if they are noisy, lower and upper ends of intervals too.
-    """
-    cells = itertools.product(strata, labels)
-    figures_of = zip(*(figure.ravel().tolist() for figure in figures), strict=True)
-    return tuple(
-        CellCount(label, stratum.name, hits, rows, noisy, *ends)
-        for (stratum, label), (hits, rows, *ends) in zip(cells, figures_of, strict=True)
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +86,12 @@ class Basis:
 def exact_claim(rates: Rates, table: NDArray, basis: Basis) -> FairnessGuarantee:
     """Make a claim from counts without noise, or from sums of probabilities."""
     (notion, strata), settings = rates, basis.settings
+    level = settings.level_of_one_claim
     hits, misses = stack(strata, table)
     rows = hits + misses
     averaged = table.dtype.kind == "f"
     bound: Any = "difference" if averaged else settings.bound
-    value = gap_upper_bound(hits, rows, confidence_level=settings.level_of_one_claim, bound=bound)
+    value = gap_upper_bound(hits, rows, confidence_level=level, bound=bound)
     claimed = {
         "bound": float(value),
         "estimate": gap_estimate(hits, rows),

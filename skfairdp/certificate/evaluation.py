@@ -21,9 +21,9 @@ from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
-from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
+from skfairdp.fairness.guarantee import FairnessGuarantee, cell_counts, group_text
 from skfairdp.fairness.kinds import OWN_MODELS, TOTAL_VARIATION
-from skfairdp.fairness.notions import Notion, Stratum
+from skfairdp.fairness.notions import Notion, Stratum, stack
 from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE, TRAINING
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.figures import as_given, rounded_down, rounded_up
@@ -51,9 +51,9 @@ class Evaluation:
 
 
 def evaluate(
-    deployed: Deployed, rows: GroupedRows, settings: EvaluationSettings, source: NoiseSource
+    deployed: Deployed, rows: GroupedRows, settings: EvaluationSettings, source: NoiseSource | None
 ) -> Evaluation:
-    """Bound the differences between the groups of held-out rows."""
+    """Bound the differences between the groups of held-out rows; noise is for private ones."""
     held = ask_holdout(deployed, rows, settings.private, settings.positive)
     table, labelled = held.table, rows.y is not None
     notions: list[counted.Rates] = []
@@ -65,6 +65,7 @@ def evaluate(
     basis = counted.Basis(settings, rows.groups.labels, held.assumptions(settings))
     scores = held.scores(deployed, settings.private) if settings.scores else None
     if settings.private:
+        assert source is not None
         epsilon, *rest = settings.parts_of_epsilon
         noisy = table + source.discrete_laplace(epsilon, table.shape)
         if scores is not None:
@@ -129,7 +130,7 @@ def _averages(
         # Every row is scored by the model of its own group, and else counted alike.
         own_table = held.averaged(own.scores(rows, groups.codes))
         for notion, cells in notions:
-            sums, misses = counted.stack(cells, own_table)
+            sums, misses = stack(cells, own_table)
             given: dict[str, Any] = {"sums": sums, "trials": sums + misses}
             given |= {"distances": own.distances, "n_draws": own.n_draws}
             claimed = {
@@ -175,13 +176,13 @@ def _downstream_claims(
                 Stratum(f"{given_label}code {code}", of_mask & is_code, of_mask & ~is_code)
                 for code, is_code in enumerate(np.eye(n_codes, dtype=bool))
             ]
-        hits, misses = counted.stack(strata, table)
+        hits, misses = stack(strata, table)
         counts = hits.reshape(len(masks), n_codes, -1)
         bound = total_variation_bound(counts, confidence_level=settings.level_of_one_claim)
         claimed = {
             "bound": attenuation * bound,
             "estimate": attenuation * total_variation(counts),
-            "counts": counted.cell_counts(strata, basis.labels, hits, hits + misses),
+            "counts": cell_counts(strata, basis.labels, hits, hits + misses),
             "assumptions": (*basis.rests_on, assumptions.ONE_CODE.format(hidden=rounded_up(bound))),
         }
         inputs = {"attenuation": attenuation, "n_codes": n_codes}

@@ -32,7 +32,7 @@ _HARMFUL = re.compile(
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that is known: public, declared by somebody, assumed, or bought out of epsilon."""
+    """A fact and its source: public, declared, assumed, or bought with a part of epsilon."""
 
     name: str
     value: str
@@ -109,10 +109,10 @@ def _names(given: Any) -> str:
 
 def _trained_on(final: Any) -> tuple[str, object, str]:
     """Number of records or persons that the model was trained on, where its plan knows it."""
-    stated = getattr(final, "privacy_", None)
-    unit = "persons" if getattr(stated, "protects", "") == "person" else "rows"
     receipt = receipt_of(final)
     if receipt is None or receipt.quote is None or (sizes := receipt.quote.sizes) is None:
-        return unit, None, PUBLIC
+        return "rows trained on", None, PUBLIC
+    stated = receipt.quote.privacy
+    unit = "persons" if stated is not None and stated.protects == "person" else "rows"
     source = DECLARED if sizes.adjacency == "add-remove" else PUBLIC
     return f"{unit} trained on", f"{sizes.total:,}", BOUGHT if sizes.prior_epsilon else source

@@ -8,6 +8,7 @@ import time
 from collections.abc import Hashable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes wit
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupedRows:
-    """Rows with their labels and groups, as they were given, and the groups as they are sorted."""
+    """Rows with labels and groups as they were given, and the group code of each row."""
 
     X: Any
     y: Any  # None where labels are not known
@@ -176,7 +177,7 @@ def _refuse_unwritable(labels: tuple[Hashable, ...]) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeldOut:
-    """Answers to held-out rows, and which cell each row is in."""
+    """Answers to held-out rows, and the cell of each row."""
 
     classes: list
     answers: NDArray[np.int64]  # positions among the classes
@@ -272,26 +273,22 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
     answers otherwise in other company and another order is asked for one row at a time, unless
     replayed random numbers show that each row has draws of its own.
     """
-    X, everybody = given.X, np.arange(len(given))
+    X, groups, n_rows = given.X, given.sensitive_features, len(given)
     # A model that predicts with groups refuses a row without one, which must not end a claim
     # about the others, and would reveal the row where rows are private.
-    rows = np.flatnonzero(given.groups.codes >= 0) if deployed.group_aware else everybody
+    known = given.groups.codes >= 0
+    everybody = not deployed.group_aware or bool(known.all())
+    rows = np.arange(n_rows) if everybody else np.flatnonzero(known)
     if not len(rows):
         nobody = np.asarray(getattr(deployed.final, "classes_", [0.0]))[:1]
-        return np.repeat(nobody, len(everybody)), ANSWERS_ASSUMED
-
-    def ask(some: NDArray[np.int64]) -> NDArray[Any]:
-        if np.array_equal(some, everybody):
-            return np.atleast_1d(np.asarray(deployed.predict(X, given.sensitive_features)))
-        table = X.tocsr() if hasattr(X, "tocsr") else X
-        own = take_rows(given.sensitive_features, some) if deployed.group_aware else None
-        return np.atleast_1d(np.asarray(deployed.predict(take_rows(table, some), own)))
+        return np.repeat(nobody, n_rows), ANSWERS_ASSUMED
 
     def one_after_another(calls: int) -> NDArray[Any]:
         parts = np.array_split(rows[::-1], min(calls, len(rows)))
-        return np.concatenate([ask(part) for part in parts])[::-1]
+        return np.concatenate([deployed.predict(X, groups, part) for part in parts])[::-1]
 
-    found, started = ask(rows), time.monotonic()
+    started = time.monotonic()
+    found = deployed.predict(X, groups, None if everybody else rows)
     if draws_afresh(deployed):
         how = ANSWERS_DRAWN
     elif private:
@@ -301,15 +298,15 @@ def answers_to(deployed: Deployed, given: GroupedRows, private: bool) -> tuple[N
     else:
         asking = time.monotonic() - started
         deployed, X = deployed.after_declared_steps(X)
-        replayed = replayed_answers(ask, rows, _CALLS)
+        replayed = replayed_answers(partial(deployed.predict, X, groups), rows, _CALLS)
         if replayed is None:
             _warn_of_waiting(len(rows), asking)
             how, found = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
         else:
             how, found = ANSWERS_REPLAYED.format(single=SINGLE, calls=_CALLS), replayed
-    if len(found) != len(rows) or len(rows) == len(everybody):
+    if len(found) != len(rows) or everybody:
         return found, how
-    answers = np.repeat(found[:1], len(everybody))  # of others any answer: none counts
+    answers = np.repeat(found[:1], n_rows)  # of others any answer: none counts
     answers[rows] = found
     return answers, how
 

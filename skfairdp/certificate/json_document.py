@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
-from functools import cache
 from typing import Any
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -18,7 +16,6 @@ FORMAT = "skfairdp certificate 1"
 AS_IT_IS: Any = {"ensure_ascii": False, "allow_nan": False}  # options of json.dumps
 _HEX = re.compile("[0-9a-f]{64}").fullmatch
 _DIGEST = re.compile("sha256:[0-9a-f]{64}").fullmatch
-NOT_INSTALLED = "not installed as a distribution"
 
 
 def _is_texts(value: Any) -> bool:
@@ -101,15 +98,6 @@ def content_digest(document: Mapping[str, Any]) -> str:
     """
     held = {k: v for k, v in document.items() if k not in ("content_digest", "signature")}
     return f"sha256:{hashlib.sha256(canonical_line(held)).hexdigest()}"
-
-
-@cache
-def version_of(package: str) -> str:
-    """Version of a package, as certificates name it."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return NOT_INSTALLED
 
 
 def _check_keys(

@@ -22,7 +22,11 @@ from skfairdp.receipts.unwrap import Deployed
 
 @contextmanager
 def charged(
-    book: PrivacyLedger | None, settings: EvaluationSettings, source: NoiseSource, name: str, X: Any
+    book: PrivacyLedger | None,
+    settings: EvaluationSettings,
+    source: NoiseSource | None,
+    name: str,
+    X: Any,
 ) -> Iterator[EvaluationSettings]:
     """Charge an evaluation of a model before a block, and commit after it.
 
@@ -34,6 +38,7 @@ def charged(
         return
     cost, rows = None, None if settings.private else X
     if settings.count_epsilon is not None:
+        assert source is not None
         asked: dict[str, Any] = {"public_sizes": settings.public_sizes, "protects": settings.unit}
         cost = counts_guarantee(settings.parts_of_epsilon, source=source, **asked)
     entry = book.reserve(cost, activity="certify", estimator=name, public_rows=rows)
@@ -81,10 +86,12 @@ def tell_ledgers(
 
 def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:
     """Ledgers of all parts, also where another estimator holds one of skfairdp."""
-    parts, held = [*deployed.searches, *(s for _, s in deployed.leaves()), deployed.final], []
+    parts = [*deployed.searches, *(step for _, step in deployed.leaves()), deployed.final]
+    held: list[Any] = []
     for part in parts:
         given = part.get_params(deep=True) if hasattr(part, "get_params") else {}
-        held += [as_ledger(v) for name, v in given.items() if name.rpartition("__")[2] == "ledger"]
+        books = (v for name, v in given.items() if name.rpartition("__")[2] == "ledger")
+        held += [as_ledger(book) for book in books if book is not None]
         # These do not show the parameters of what they hold.
         parts += [v.estimator for v in given.values() if isinstance(v, FrozenEstimator)]
-    return tuple(dict.fromkeys(book for book in held if book is not None))
+    return tuple(dict.fromkeys(held))

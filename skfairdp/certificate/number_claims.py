@@ -39,7 +39,7 @@ _LARGEST = 1e100  # so that no sum of numbers overflows
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AskedNumbers:
-    """Predictions for held-out rows, and what they are compared with."""
+    """Predictions for held-out rows, with their targets and bounds."""
 
     predicted: Floats
     targets: Floats | None  # None where errors are not measured
@@ -102,7 +102,7 @@ def _finite(numbers: Floats, name: str) -> Floats:
 
 
 def evaluate_numbers(
-    asked: AskedNumbers, rows: GroupedRows, settings: EvaluationSettings, source: NoiseSource
+    asked: AskedNumbers, rows: GroupedRows, settings: EvaluationSettings, source: NoiseSource | None
 ) -> Evaluation:
     """Bound the differences between the groups' predictions on held-out rows."""
     predicted, codes = asked.predicted, rows.groups.codes
@@ -112,6 +112,7 @@ def evaluate_numbers(
     basis = counted.Basis(settings, rows.groups.labels, rests_on)
     if settings.count_epsilon is not None:
         assert asked.bounds is not None
+        assert source is not None
         claim = _noisy_claim(predicted, codes, asked.bounds, basis, source)
         return Evaluation((claim,), None, (_NO_ERRORS,))
     cells = NumberCells.of(predicted, codes, len(rows.groups.labels))

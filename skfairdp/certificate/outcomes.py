@@ -129,7 +129,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Right answers of a model, and of the label that is most frequent among the same rows.
+    """Accuracy of a model, and of the most frequent label for all rows, as counts.
 
     Examples
     --------

@@ -323,8 +323,20 @@ def _number(text: str, words: str, low: float, high: float) -> float:
     except ValueError:
         value = math.nan
     if not low <= value < high:
-        raise argparse.ArgumentTypeError(f"{text} is not a number {words}")
+        raise argparse.ArgumentTypeError(f"{text} is not a number {words}{_meant(text, low, high)}")
     return value
+
+
+def _meant(text: str, low: float, high: float) -> str:
+    """Name the number that was meant by a percentage or by a decimal comma, if it is allowed."""
+    bare = text.strip().replace(",", ".")
+    try:
+        value = float(bare.removesuffix("%"))
+    except ValueError:
+        return ""
+    # Of a share, a number from 1 on is a percentage too.
+    value = round(value / 100.0, 12) if "%" in bare or high == 1.0 <= value else value
+    return f"; write {value:.12g}" if low <= value < high else ""
 
 
 def _listed(text: str) -> tuple[str, ...]:

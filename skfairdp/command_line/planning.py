@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
+from shlex import quote as quote_word
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ class Outlook:
     request: Request
     people: People
     held: np.ndarray | None = None
+    # Certificates that were planned, by notion and rate; a bound of noisy counts takes time.
+    _planned: dict[tuple[str, float], Showing] = field(default_factory=dict)
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -84,6 +87,8 @@ class Outlook:
 
     def showing(self, notion: str, rate: float = _HALF) -> Showing:
         """Plan the certificate of one notion; of several labels, that which shows least."""
+        if (notion, rate) in self._planned:
+            return self._planned[notion, rate]
         found = []
         for share in self.shares(notion):
             sizes = {name: max(1, int(n * share)) for name, n in self.certified_on.items()}
@@ -97,7 +102,8 @@ class Outlook:
                     count_epsilon=self.request.answers_epsilon,
                 )
             )
-        return min(found, key=lambda each: each.chance(0.0))
+        least = min(found, key=lambda each: each.chance(0.0))
+        return self._planned.setdefault((notion, rate), least)
 
     @property
     def _n_compared(self) -> int:
@@ -216,6 +222,7 @@ class Outlook:
                     f"At rates near one half that takes about {needed.rows_needed:,} "
                     f"{self._unit} to certify on in each group."
                 )
+            yield from self._too_small(needed.too_small)
         if notion in BY_LABEL:
             each = "the favourable" if len(self.shares(notion)) == 1 else "either"
             fewest = int(min(self.certified_on.values()) * min(self.shares(notion)))
@@ -232,6 +239,27 @@ class Outlook:
                 f"{words.capitalize()} compares {self._unit} of {each} true outcome by themselves: "
                 f"about {fewest} of the smallest group ({basis})."
             )
+
+    def _too_small(self, groups: tuple[Hashable, ...]) -> Iterator[str]:
+        """Name groups that are too small against every other one, and the options that help."""
+        if not groups or len(self.sizes) == len(groups):
+            return  # all are too small: no choice of groups helps
+        names = [str(group) for group in groups]
+        ways = "a larger --held-out gives all groups more rows to certify on"
+        if len(self.sizes) > 2 and len(self.request.sensitive) == 1:
+            merged, left = (quote_word(",".join(names[:2])), quote_word(names[0]))
+            merged = merged if len(names) > 1 else f"{left},ANOTHER"
+            ways = (
+                f"put them together with groups that are treated like them (--merge "
+                f"NEW={merged}), or leave them out of the training and of the claim "
+                f"(--leave-out {left}); {ways}"
+            )
+        elif len(self.sizes) > 2:
+            ways = (
+                "compare fewer columns of --sensitive at a time, put values together (--merge "
+                f"NEW=A,B), or leave them out (--leave-out VALUE); {ways}"
+            )
+        yield f"Too small against every other group: {', '.join(names)}. What helps: {ways}."
 
     def _trained_for(self) -> str:
         aim = self.aim

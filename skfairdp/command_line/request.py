@@ -110,7 +110,8 @@ class Request:
             raise CommandError("--ratio compares selection rates: leave --notion out.")
         if self.about is not None and self.registry is None and self.template == "plain":
             raise CommandError(
-                "--about needs --registry, or a --template whose questions it answers."
+                "--about answers the questions of a registry entry or a template: name one by "
+                "--registry or --template."
             )
 
     def _check_numeric(self) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.reading import read_rows
+from skfairdp.records.labels import factorized
 from skfairdp.records.persons import looks_like_an_identifier
 
 EXAMPLE = (
@@ -79,7 +80,8 @@ def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schem
             high = high if high > low else low + max(1.0, abs(low))
             found[name] = {"bounds": (low, high), "fill": low / 2.0 + high / 2.0}
         else:
-            found[name] = {"categories": tuple(sorted(column.astype(str).unique()))}
+            # Not `unique`, which with pandas 2 takes "a" and "a\0b" as one text.
+            found[name] = {"categories": tuple(sorted(factorized(column.astype(str))[1]))}
     return found
 
 

@@ -17,6 +17,7 @@ from skfairdp.command_line.groups import checked_groups, with_groups_as_asked
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import Schema, public_schema, stated
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
+from skfairdp.records.labels import factorized
 from skfairdp.records.persons import (
     Persons,
     encode_persons,
@@ -162,6 +163,7 @@ def _what_is_learned_from(
 
 
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
+    """Refuse names of no column, and outcomes, groups and ids that cannot be compared."""
     missing = [name for name in names if name not in rows.columns]
     if missing:
         listed = [part.strip() for part in missing[0].split(",")]
@@ -175,6 +177,16 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
             f"{option} names {', '.join(map(repr, missing))}, which is not a column of the table. "
             f"Are the names of the columns in its first line, and spelt like this?{meant}"
         )
+    if option in ("--drop", "--keep", "--features"):
+        return
+    # Some versions of pandas compare texts only up to such a character.
+    for name in names:
+        if any("\0" in value for value in factorized(rows[name])[1] if isinstance(value, str)):
+            raise CommandError(
+                f"The column {name!r} has texts with a NUL character (a zero byte), and texts that "
+                "differ only behind one would count as one outcome, group or person. Write the "
+                "file without these characters."
+            )
 
 
 def _refuse_options_of_two(request: Request) -> None:

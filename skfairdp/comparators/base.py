@@ -39,7 +39,7 @@ AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
 
 
 class _ListOfWidths:
-    """Allows sequences of positive integers."""
+    """Parameter check: a sequence of positive integers."""
 
     def accepts(self, value: Any) -> bool:
         listed = isinstance(value, Sequence) and not isinstance(value, str)

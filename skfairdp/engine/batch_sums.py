@@ -10,12 +10,17 @@ import torch
 from torch import Tensor
 
 from skfairdp.engine.clipping.base import Clipper
-from skfairdp.engine.clipping.norms import LEAST_MARGIN, clip_factors, rounding_margin
+from skfairdp.engine.clipping.norms import (
+    LEAST_MARGIN,
+    clip_factors,
+    margin_of,
+    rounding_margin,
+    rows_of,
+)
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.row_blocks import PairwiseSum, blocks, fill
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler, StoredBatches
-from skfairdp.engine.sum_margins import margin_of, rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource

@@ -23,11 +23,16 @@ import torch
 from torch import Tensor, nn
 
 from skfairdp.engine.clipping.linear_stacks import linear_stack
-from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
+from skfairdp.engine.clipping.norms import (
+    clip_factors,
+    rounding_margin,
+    row_capacity,
+    rows_of,
+    sum_margin,
+)
 from skfairdp.engine.exact_products import bits_for, on_grid
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.engine.sum_margins import row_capacity, rows_of, sum_margin
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.noise import grid_step, whole_steps
 from skfairdp.privacy.plan import Segment

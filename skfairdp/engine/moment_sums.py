@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 import torch
 
+from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.moment_bounds import LARGEST_TARGET, QUADRATIC, l1_bounds, l2_bounds
 from skfairdp.engine.row_blocks import PairwiseSum, blocks
-from skfairdp.engine.sum_margins import row_capacity, sum_margin
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan, Segment

@@ -85,9 +85,8 @@ class OwnDraws(DispatchMode):
             out = torch.empty(drawn.shape, dtype=dtype, device=given["device"])
             return out.copy_(torch.from_numpy(drawn))
         raise ValueError(
-            f"The net draws random numbers by torch's {name!r}, which cannot be given a generator "
-            "of the fit's own. Build what it needs from dropout layers, torch.rand, torch.randn "
-            "or torch.bernoulli."
+            f"The net draws random numbers by torch's {name!r}, for which a fit cannot choose the "
+            "generator. Use dropout layers, torch.rand, torch.randn or torch.bernoulli instead."
         )
 
     def _uniform(self, out: Tensor) -> Tensor:

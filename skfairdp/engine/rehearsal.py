@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from skfairdp.engine.clipping.base import Clipper
-from skfairdp.engine.clipping.norms import clip_factors
+from skfairdp.engine.clipping.norms import clip_factors, refuse_unbounded_sums, rows_of
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import (
     PERSON_BLOCKS,
@@ -23,7 +23,6 @@ from skfairdp.engine.row_blocks import (
     rows_for,
     same_bits,
 )
-from skfairdp.engine.sum_margins import refuse_unbounded_sums, rows_of
 from skfairdp.foundation.assumptions import EXACTLY
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.records.persons import Persons
@@ -88,9 +87,8 @@ def rehearse(
                 return serving.arithmetic
         if serving.one_by_one:
             raise ValueError(
-                "The module gives another gradient for a row when it is asked again, or together "
-                "with other rows. Let it keep nothing from one call to the next, and process every "
-                "row by itself."
+                "The module's gradient for a row changes from call to call, or with the other rows "
+                "of its batch. Keep no state between calls, and process every row by itself."
             )
         clipper.retreat()
         serving = clipper.serving(rows)
@@ -109,7 +107,7 @@ def _as_at_prediction(module: nn.Module) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A clipper that is shown made-up rows in blocks of all sizes that it will meet."""
+    """Trial of a clipper on made-up rows, in blocks of all sizes that its fit will use."""
 
     serving: Clipper
     rows: Tensor

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from skfairdp.engine.batch_sums import BatchSums, Rows, Statistic
 from skfairdp.engine.clipping.base import Clipper
+from skfairdp.engine.clipping.norms import rows_of
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicBatch, PublicFeatures
-from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm, within_norm
 from skfairdp.privacy.noise import NoiseSource

@@ -111,7 +111,7 @@ def fill(tensor: torch.Tensor, rows: int, value: float = 0.0) -> torch.Tensor:
 
 
 class PairwiseSum:
-    """A sum of tensors of which each takes part in few additions.
+    """Pairwise sum of tensors, in which each term is rounded few times.
 
     Added one after the other, the first of n terms would be rounded n times; in pairs, and
     pairs of pairs, ``2 log2(n)`` times at most.

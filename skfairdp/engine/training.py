@@ -11,10 +11,10 @@ from typing import Any
 from torch import Tensor
 from tqdm import tqdm
 
+from skfairdp.engine.clipping.norms import rows_of
 from skfairdp.engine.optimizers import FlatOptimizer
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.row_blocks import few_threads
-from skfairdp.engine.sum_margins import rows_of
 from skfairdp.foundation.parameters import POSITIVE, SHARE
 from skfairdp.privacy.plan import Segment
 

@@ -27,7 +27,7 @@ _SETTINGS = ("n_groups", "n_classes", "tolerance", "cold_start", "rule")
 
 
 class ParityGate:
-    """Counts answers by group and label, and refuses those that would make them uneven.
+    """Gate that counts answers by group and label, and refuses those that would break parity.
 
     Γ(k, z) is the share of label k among the answers of group z, minus its share among
     the answers of all other groups together; 0 where either has no answer yet.

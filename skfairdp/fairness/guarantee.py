@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from numpy.typing import NDArray
+
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.kinds import KINDS
-from skfairdp.fairness.notions import NOTIONS, get_notion, meaning_of
+from skfairdp.fairness.notions import NOTIONS, Stratum, get_notion, meaning_of
 from skfairdp.fairness.scopes import DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.foundation.figures import rounded_up
@@ -65,6 +68,21 @@ class CellCount:
         if self.trials <= 0:
             return None
         return min(max(self.successes / self.trials, 0.0), 1.0)
+
+
+def cell_counts(
+    strata: Sequence[Stratum], labels: tuple, *figures: NDArray, noisy: bool = False
+) -> tuple[CellCount, ...]:
+    """Counts of every group in every stratum, as claims store them.
+
+    `figures`: successes and rows; if they are noisy, lower and upper ends of intervals too.
+    """
+    cells = itertools.product(strata, labels)
+    figures_of = zip(*(figure.ravel().tolist() for figure in figures), strict=True)
+    return tuple(
+        CellCount(label, stratum.name, hits, rows, noisy, *ends)
+        for (stratum, label), (hits, rows, *ends) in zip(cells, figures_of, strict=True)
+    )
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,12 @@ class Stratum:
         return Stratum(self.name, *(np.vstack([mask, mask[:1] & counted]) for mask in masks))
 
 
+def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
+    """Successes and failures, two arrays of shape (n_strata, n_groups)."""
+    counts = [stratum.count(table) for stratum in strata]
+    return np.stack([hit for hit, _ in counts]), np.stack([miss for _, miss in counts])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Notion:
     """A fairness notion: the largest difference of certain rates between groups.
@@ -331,7 +337,7 @@ Notion
     """
     if isinstance(notion, Notion):
         if NOTIONS.get(notion.name, notion) != notion:
-            raise ValueError(f"The name {notion.name!r} is that of another notion.")
+            raise ValueError(f"The name {notion.name!r} belongs to another notion.")
         return notion
     if not isinstance(notion, str) or notion not in NOTIONS:
         raise ValueError(

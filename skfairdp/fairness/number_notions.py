@@ -16,7 +16,7 @@ DISTRIBUTION_GAP, MEAN_GAP = "distribution_gap", "mean_gap"
 
 @dataclass(frozen=True)
 class NumberNotion:
-    """A comparison of the numbers that groups are given, with its words in a certificate."""
+    """Fairness notion for predicted numbers, with its wording in certificates."""
 
     name: str
     rates: str

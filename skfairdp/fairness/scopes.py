@@ -20,7 +20,7 @@ ANSWERED = "answered queries"
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """Rates that a bound is about, and the people it is about."""
+    """Rates and people that a bound applies to."""
 
     means: str  # One sentence for readers of a certificate
     # Start of the certificate's sentence, before "the ... rates of any two groups differ by at

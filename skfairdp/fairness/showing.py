@@ -17,7 +17,7 @@ USUAL = 0.9  # chance with which a run is planned to show its tolerance
 
 @dataclass(frozen=True)
 class Showing:
-    """How far a bound lies above a true gap, by numbers of rows and a rate.
+    """Distance of a bound from the true gap, by numbers of rows and a rate.
 
     `margin`: of the bound above the observed gap. `deviation`: standard deviation of the observed
     gap of the two smallest groups around the true one. `others`: groups that each may differ most

@@ -27,7 +27,7 @@ CALLBACKS = "_skl_callbacks"
 
 
 class Check(Protocol):
-    """One way in which a parameter can be right."""
+    """Condition on the value of a parameter."""
 
     def accepts(self, value: Any) -> bool:
         """Whether `value` is allowed."""
@@ -190,7 +190,7 @@ _LAST = (*list(SHARED)[3:], "ledger")
 
 @dataclass(frozen=True)
 class _Fixed:
-    """Value of an attribute that is no parameter of a class."""
+    """Fixed value of a class attribute that is no parameter."""
 
     value: Any
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
-from skfairdp.base import Planned, PrivateClassifier, PrivatePredictor
-from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.base import Calibrated, PrivateClassifier, PrivatePredictor
+from skfairdp.exceptions import PrivacyWarning, UtilityWarning, warn_user
 from skfairdp.foundation.assumptions import of_attribute, of_training, seed_known
 from skfairdp.foundation.parameters import NOISE_MULTIPLIER, NONE
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
@@ -21,6 +21,7 @@ from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.receipts.verdict import WEAK
 from skfairdp.records.groups import Groups
 
 ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public
@@ -34,7 +35,7 @@ def refuse_price(
         raise ValueError(f"{said} uses up 'epsilon' = {epsilon:g} before training; {cure}.")
 
 
-class BudgetedPredictor(Planned, PrivatePredictor):
+class BudgetedPredictor(Calibrated, PrivatePredictor):
     """Template of an estimator with one plan, for a budget or for a noise multiplier.
 
     Parameters
@@ -63,12 +64,6 @@ class BudgetedPredictor(Planned, PrivatePredictor):
     _parameters = {"noise_multiplier": (NOISE_MULTIPLIER, NONE)}
 
     _views: ClassVar[tuple[str, ...]] = ("groups_", "noise_multiplier_", "plan_", "privacy_")
-
-    @property
-    def noise_multiplier_(self) -> float:
-        multiplier = self._quote_kept.noise_multiplier
-        assert multiplier is not None  # or there is no receipt
-        return multiplier
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         raise NotImplementedError
@@ -143,8 +138,8 @@ class BudgetedPredictor(Planned, PrivatePredictor):
             bought = first(self._bought_sizes(facts.groups, noise))
             quote = self._priced_for(facts, noise, bought)
         verdict = quote.verdict  # of the plan, so of public sizes
-        if verdict is not None and verdict.level == "too small":
-            warn_user(verdict.text)
+        if verdict is not None and verdict.level in WEAK:
+            warn_user(verdict.text, UtilityWarning)
         return quote
 
     def _planned(

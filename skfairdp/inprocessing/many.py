@@ -22,12 +22,13 @@ from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.run import ReadRows, Run
 from skfairdp.engine.training import schedule_factors
-from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.exceptions import PrivacyWarning, UtilityWarning, warn_user
 from skfairdp.foundation.parameters import COUNT, check_parameters
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import Charge, Quote, Receipt
+from skfairdp.receipts.verdict import WEAK
 from skfairdp.records import Given
 from skfairdp.records.stored_rows import stored_rows
 
@@ -130,6 +131,10 @@ def _fit_together(models: list[DPSGDClassifier], own_nets: list[bool], given: Gi
         own = _planned(first, others, own_nets, quote, ready.prepared, read)
         training = first._made_ready(ready, quote, read, processes)
         own.insert(0, _Own(quote, ready.prepared, read.noise, training.learning_rates))
+        verdicts = [mine.quote.verdict for mine in own]
+        weak = [verdict for verdict in verdicts if verdict is not None and verdict.level in WEAK]
+        if weak:
+            warn_user(max(weak, key=lambda each: each.ratio).text, UtilityWarning)
         _charge_all(charges, own)
         first._trained(training, lambda run: _train_all(run, own))
         for model, mine in zip(others, own[1:], strict=True):

@@ -137,7 +137,7 @@ def _skops() -> Any:
         return io
 
     class Wrapped(Node):
-        """A value that another one is made into."""
+        """Node for a value that is stored as one of another type."""
 
         kinds: tuple[type, ...]
 

@@ -38,7 +38,7 @@ MakePlan = Callable[[float], Plan]  # from a noise multiplier
 
 @dataclass(frozen=True, eq=False)
 class SearchBudget:
-    """Budget of one run with which the whole search meets its target."""
+    """Budget of one run that keeps the whole search within its target."""
 
     runs: NumberOfRuns  # Distribution of the number of runs
     # Covers the pair (model, noisy score) of every candidate, for a record that was assigned to

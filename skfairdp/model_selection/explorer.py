@@ -128,7 +128,7 @@ def save_explorer(results: Any, path: str | Path, **options: Any) -> Path:
 
 
 class Filled(Template):
-    """A template with the four names of the page, and no other."""
+    """HTML template that is filled with exactly the four names of the page."""
 
     idpattern = "(?a:title|intro|notes|data)"
     flags = re.RegexFlag(0)

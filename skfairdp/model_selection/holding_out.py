@@ -27,7 +27,7 @@ BINS = 20  # of the predicted probability, for the area under the curve
 
 @dataclass(frozen=True, eq=False)
 class Divided:
-    """Both parts, dropped when a search is done, and the groups of all rows."""
+    """Training and held-out rows of a search, with the groups of all; dropped after it."""
 
     training: GroupedRows
     held_out: GroupedRows

@@ -175,10 +175,10 @@ def _check_last(final: Any, charging: list[Any]) -> None:
         raise ValueError(_NO_TOTAL)
     if hasattr(final, "param_distributions"):
         raise ValueError(
-            f"'pipeline' ends in a {type(final).__name__}, whose plan follows from chance, so "
-            "nothing is left over for a table beforehand. Give both their own epsilon and call "
-            "fit: make_pipeline(PrivateTableEncoder(epsilon=0.3), PrivateSearchCV(classifier, ..., "
-            "epsilon=0.9)), whose certificate states the total of both."
+            f"'pipeline' ends in a {type(final).__name__}, whose number of runs is random, so no "
+            "part of the budget can be set aside for a table. Give both their own epsilon and "
+            "call fit: make_pipeline(PrivateTableEncoder(epsilon=0.3), PrivateSearchCV(classifier, "
+            "..., epsilon=0.9)), whose certificate states the total of both."
         )
     if not (isinstance(final, PrivatePredictor) and {"epsilon", "delta"} <= set(vars(final))):
         raise ValueError(

@@ -30,7 +30,7 @@ NOTHING = -1e300  # logarithm of a drift statistic of 0: JSON has no infinity
 
 
 class PairedEvidence(NamedTuple):
-    """Pairs of rows, one of either group, whose first has the larger, same, smaller outcome."""
+    """Pairs of rows, one of each group, counted by the order of their outcomes."""
 
     more: float = 0
     same: float = 0

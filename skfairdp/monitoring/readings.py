@@ -52,8 +52,8 @@ class Readings:
         other = [name for name, value in wanted.items() if found.get(name) != value]
         if other:
             raise MonitorError(
-                f"This state is that of another monitor, of another {' and '.join(other)}. A "
-                "monitor keeps its settings; take another file for other ones."
+                f"This state belongs to a monitor with another {' and '.join(other)}. A monitor "
+                "keeps its settings: use a new file for other settings."
             )
 
     def _settings(self) -> Document:

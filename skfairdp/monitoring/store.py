@@ -53,7 +53,7 @@ class MemoryStore:
 
 
 class FileStore:
-    """The same in a file, a change in one transaction; without `document` it must be there."""
+    """Document and history in a file, changed in transactions; created if `document` is given."""
 
     def __init__(self, path: str | os.PathLike[str], document: Document | None = None) -> None:
         self._path = Path(path).expanduser().absolute()

@@ -24,6 +24,8 @@ _LAST = frozenset("0123456789.")
 _OF_NUMBERS = frozenset("0123456789.+-eE \t")
 _TRUTH = {"true": 1.0, "false": 0.0}
 _DATE = re.compile(r"(\d{4})([-/])(\d\d)\2(\d\d)(?:[T ].*)?\Z", re.ASCII)
+# The day first. With slashes or dashes it may be the month, so those are texts.
+_DAY_FIRST = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})(?: .*)?\Z", re.ASCII)
 # Known beforehand, and so at no cost
 MONTHS = Categories(
     ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -45,7 +47,8 @@ def read_cells(values: pd.Series) -> Cells:
 
     The reading of a cell depends on no other cell: text that is a number in decimal digits is that
     number, "true" and "false" are 1 and 0, other text counts without the white space around it,
-    a date is text ("2026-03-01"), and what is none of these is missing.
+    a date is text ("2026-03-01", or "1.3.2026" with the day first), and what is none of these is
+    missing.
     """
     dtype = values.dtype
     if pd.api.types.is_numeric_dtype(dtype):
@@ -127,10 +130,13 @@ def month_and_weekday(day: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDAr
 
 
 def _day(text: str) -> float:
+    parts = (1, 3, 4)
     found = _DATE.match(text)
+    if found is None:
+        parts, found = (3, 2, 1), _DAY_FIRST.match(text)
     if found is None:
         return math.nan
     try:
-        return date(*map(int, found.group(1, 3, 4))).toordinal() - FIRST
+        return date(*map(int, found.group(*parts))).toordinal() - FIRST
     except ValueError:  # the 30th of February
         return math.nan

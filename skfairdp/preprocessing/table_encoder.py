@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.base import Planned, PrivateEstimator
 from skfairdp.base.expected_checks import FRESH_RELEASES, expecting
 from skfairdp.engine.table_release import TableRelease
+from skfairdp.exceptions import UtilityWarning, warn_user
 from skfairdp.foundation.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known
 from skfairdp.foundation.parameters import (
     BOOLEAN,
@@ -216,6 +217,15 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
             parts = names_of_parts(labels[place]) if of_date else (labels[place],)
             levels += zip(parts, found, strict=True)
         release.meter.finish()
+        blank = [label for label, found in levels if found == Categories(())]
+        if blank:  # what was released says so
+            warn_user(
+                f"Nothing was learned of {', '.join(map(repr, blank))}: none of its values is seen "
+                "often enough, so all of them are '(other)', and it is of no use to a model. Write "
+                "dates as 2026-03-01 or 1.3.2026, and numbers without units; join rare values; "
+                "declare public categories; or leave the column out.",
+                UtilityWarning,
+            )
         self.levels_, self.date_columns_ = tuple(levels), tuple(dates)
         return Receipt(quote)
 

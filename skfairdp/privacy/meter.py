@@ -80,7 +80,7 @@ class Meter:
         if left and not self._stopped:
             raise PlanError(
                 f"The plan was charged, and holds {', '.join(left)} that were never released: plan "
-                "what the mechanism does. One that a released value ends early calls stop()."
+                "what the mechanism releases. If a released value ends it early, call stop()."
             )
 
 

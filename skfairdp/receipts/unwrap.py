@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn import preprocessing
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
@@ -34,6 +36,7 @@ from skfairdp.receipts.step_rules import (
     reason_to_learn,
     reasons_of_container,
 )
+from skfairdp.records.labels import take_rows
 
 # What they make of sparse rows is sparse.
 PASSING_ON = (
@@ -334,11 +337,20 @@ class Deployed:
         assert name is not None
         return unwrap(getattr(self.final, name))
 
-    def predict(self, X: Any, sensitive_features: Any) -> Any:
-        """Predict as deployed; groups go only to a model that asks for them."""
+    def predict(
+        self, X: Any, sensitive_features: Any, rows: NDArray[np.int64] | None = None
+    ) -> NDArray[Any]:
+        """Predict as deployed; groups go only to a model that asks for them.
+
+        `rows`: positions of the rows to ask for; None: all.
+        """
+        groups = sensitive_features if self.group_aware else None
+        if rows is not None:
+            X = take_rows(X.tocsr() if hasattr(X, "tocsr") else X, rows)
+            groups = None if groups is None else take_rows(groups, rows)
+        given = {"sensitive_features": groups} if self.group_aware else {}
         # A copy: steps such as StandardScaler(copy=False) write into what they are given.
-        given = {"sensitive_features": sensitive_features} if self.group_aware else {}
-        return self.model.predict(deepcopy(X), **given)
+        return np.atleast_1d(np.asarray(self.model.predict(deepcopy(X), **given)))
 
     def after_declared_steps(self, X: Any) -> tuple[Deployed, Any]:
         """The model after leading steps that treat each row alike every time, and its rows."""

@@ -18,6 +18,8 @@ from skfairdp.privacy.plan import Plan
 # Noise over the largest possible signal: from the first on the noise is the longer of the two;
 # from the second on a signal of a tenth of the largest, as records rarely agree, is.
 TOO_SMALL, DOUBTFUL = 1.0, 0.1
+# Levels at which a fit warns.
+WEAK = ("doubtful", "too small")
 
 
 @dataclass(frozen=True)

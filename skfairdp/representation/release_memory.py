@@ -189,7 +189,7 @@ def in_chunks(
 
 @dataclass(frozen=True, repr=False)
 class Counted:
-    """Releases by id that are about to be made.
+    """Releases by id that are about to be counted.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class Counted:
 
 
 class ReleaseMemory:
-    """Gives a person the same release again, without remembering values.
+    """Memory that repeats a person's release without storing values.
 
     The noise of a row is drawn from a stream that a keyed hash derives from the person's
     id, the hidden value, the encoder and the randomiser. So asking twice for the same person's

@@ -185,8 +185,8 @@ def fit_networks(
     if persons is not None and not encoder.train_privately:
         raise ValueError(
             "PrivateFairEncoder got person_ids, but nothing protects its training rows: set "
-            "train_privately=True, or leave person_ids out. Whose row is released is said to "
-            "transform, as ids."
+            "train_privately=True, or leave person_ids out. To name the person of each row "
+            "of a release, pass ids to transform."
         )
     groups_of_records(groups, persons)  # refuses a person in two
     names = list(getattr(encoder, "feature_names_in_", range(X.shape[1])))

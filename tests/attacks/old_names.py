@@ -26,6 +26,7 @@ MOVED = {
     "skfairdp.engine.equal_rows": "skfairdp.engine.row_blocks",
     "skfairdp.engine.flat": "skfairdp.engine.optimizers",
     "skfairdp.engine.parameter_vector": "skfairdp.engine.optimizers",
+    "skfairdp.engine.sum_margins": "skfairdp.engine.clipping.norms",
     "skfairdp.expected_checks": "skfairdp.base.expected_checks",
     "skfairdp.fairness.groups": "skfairdp.records.groups",
     "skfairdp.fairness.intervals": "skfairdp.fairness.bounds.rate_gaps",

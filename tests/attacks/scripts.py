@@ -164,7 +164,8 @@ RECORDS: dict[str, Record] = {
         prints="Pipeline subclass with own predict verifies: False", never_prints="verifies: True"
     ),
     "ld_float2": Record(
-        needs="skfairdp.engine.release._combined", now="tests/inprocessing/test_lagrangian_dual.py"
+        needs="skfairdp.engine.release._combined",
+        now="tests/inprocessing/attribute/test_lagrangian_dual.py",
     ),
     # Its search has a parameter that is gone; tests/attacks/test_pipeline_steps.py has such a one.
     "ledhtml": Record(

@@ -35,7 +35,7 @@ from skfairdp.preprocessing import PublicScaler
 from skfairdp.representation import LaplaceTransformer
 from tests.common.roster import FAST, people
 from tests.privacy.ledger.statements import ledger_in, pure, spend, stated
-from tests.privacy.ledger.test_file import ended
+from tests.privacy.ledger.test_store import ended
 
 STORE = "skfairdp.privacy.ledger.store"
 

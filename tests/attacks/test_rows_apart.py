@@ -22,6 +22,7 @@ from skfairdp.engine.clipping import base
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
+from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.exact_products import (
     Products,
     bits_for,
@@ -38,8 +39,8 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import all_alike, block_rows, fill, repeated_rows
 from skfairdp.engine.sampling import Batch
-from skfairdp.engine.sum_margins import row_capacity, sum_margin
 from skfairdp.foundation.assumptions import ALONE, EXACTLY
+from skfairdp.inprocessing.fair_numbers.objective import NumberAndGroupObjective
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from tests.common.halves import with_groups_made_up
@@ -171,6 +172,40 @@ def test_no_bit_of_a_row_depends_on_its_batch(make, width, rows, dtype):
         assert torch.equal(got[1][back], want[1][sorted_rows])
         got = seen(clipper, X[order], y[order], rows)
         assert torch.equal(got[2], want[2])
+
+
+FEW_OUTPUTS = pytest.mark.parametrize(
+    ("make", "n_outputs"),
+    [(lambda: nn.Linear(89, 2), 2), (lambda: MLP(13, 3, (5,)), 3)],
+    ids=["linear", "hidden layer"],
+)
+
+
+def moved(make, n_outputs: int, products: Products | None = None) -> int:
+    """In how many of three other batches some norm of a row has other bits."""
+    torch.manual_seed(0)
+    clipper = make_clipper(module := make(), flatten(module), NumberAndGroupObjective())
+    width = next(module.parameters()).shape[1]
+    X, y = torch.randn(300, width), torch.rand(300)
+    targets = y, torch.randint(0, n_outputs, (300,)).float()
+    rehearse(module, clipper, X, targets, empty_plan())
+    serving = clipper.serving(X)
+    assert serving.path == "fused"
+    serving.products = serving.products if products is None else products
+    norms = serving.norms(X, targets, 96)
+    batches = (torch.arange(300).roll(1), torch.randperm(300), torch.arange(1, 300))
+    found = [serving.norms(X[kept], tuple(t[kept] for t in targets), 96) for kept in batches]
+    return sum(not torch.equal(f, norms[kept]) for f, kept in zip(found, batches, strict=True))
+
+
+@FEW_OUTPUTS
+def test_no_bit_of_a_row_depends_on_its_batch_with_few_outputs(make, n_outputs):
+    assert moved(make, n_outputs) == 0
+
+
+@FEW_OUTPUTS
+def test_products_of_few_outputs_by_the_place_of_a_row_would_be_seen(make, n_outputs):
+    assert moved(make, n_outputs, TURNED) == 3
 
 
 @every_net
@@ -542,7 +577,7 @@ class Remembering(nn.Module):
 
 @pytest.mark.parametrize(
     ("make", "words"),
-    [(Counting, "when it is asked again"), (Remembering, "values of its rows")],
+    [(Counting, "from call to call"), (Remembering, "values of its rows")],
 )
 def test_modules_that_keep_something_between_calls_are_refused(make, words):
     with pytest.raises(ValueError, match=words):

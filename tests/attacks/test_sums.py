@@ -22,9 +22,10 @@ from torch import nn
 
 from skfairdp import DPSGDClassifier, PrivacyLedger, default_net
 from skfairdp.engine import batch_sums as sums_module
-from skfairdp.engine import sum_margins
+from skfairdp.engine.clipping import norms
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.fused import FusedClipper
+from skfairdp.engine.clipping.norms import refuse_unbounded_sums, row_capacity, sum_margin
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
 from skfairdp.engine.nets import prepare_net
@@ -33,7 +34,6 @@ from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.row_blocks import PairwiseSum
-from skfairdp.engine.sum_margins import refuse_unbounded_sums, row_capacity, sum_margin
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
 from tests.privacy.plans import empty_plan, unlimited
@@ -331,7 +331,7 @@ def test_a_sum_without_its_margin_would_be_seen(n, monkeypatch):
     door, found = last_place(n, torch.float64, 52)
     assert found <= 1.0
     check(door, [0])
-    monkeypatch.setattr("skfairdp.engine.sum_margins.sum_margin", lambda *_: 0.0)
+    monkeypatch.setattr("skfairdp.engine.clipping.norms.sum_margin", lambda *_: 0.0)
     monkeypatch.setattr("skfairdp.engine.batch_sums.LEAST_MARGIN", 0.0)
     door, found = last_place(n, torch.float64, 52)
     assert found > 1.0
@@ -360,7 +360,7 @@ def test_weights_that_differ_too_much_and_rows_that_are_too_many_are_refused():
 
 
 def test_too_many_rows_are_refused_before_anything_is_charged(tmp_path, monkeypatch):
-    monkeypatch.setattr(sum_margins, "_FEWEST_ROWS", 64)
+    monkeypatch.setattr(norms, "_FEWEST_ROWS", 64)
     ledger = PrivacyLedger(tmp_path / "ledger.db")
     X = np.random.default_rng(0).normal(size=(300, 3))
     model = DPSGDClassifier(

@@ -19,7 +19,7 @@ from skfairdp.certificate.group_rates import group_rates
 from skfairdp.certificate.outcomes import Accuracy
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee
-from tests.certificate.test_numbers import Column, rows
+from tests.certificate.test_number_claims import Column, rows
 
 HOSTILE = "<b>a|b</b> & *c*"
 

@@ -14,6 +14,7 @@ import pytest
 
 from skfairdp.command_line import errors as complaint
 from skfairdp.command_line import main
+from skfairdp.command_line.schema import public_schema
 from tests.command_line.files import SCHEMA, report, table, written
 
 WORD, NUMBER = "secret-4711", 471147.25
@@ -247,3 +248,46 @@ def test_a_run_prints_neither_sizes_of_parts_nor_undeclared_categories(capsys) -
     assert "rows held out" in said
     assert not any(part.isdigit() and 100 < int(part) < 800 for part in said.split())
     assert WORD not in said + Path("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("column", ["white", "approve"])
+def test_outcomes_and_groups_that_differ_behind_a_nul_are_refused(column, capsys) -> None:
+    """With pandas 2 "a" and "a\\0b" are one group, and one row decides what it is called."""
+    cells = table()["white"].to_numpy(dtype=object)
+    cells[[0, 5]] = cells[0] + "\0" + WORD
+    written(Path())
+    table().assign(**{column: cells}).to_parquet("data.parquet")  # a CSV file may lose the NUL
+    asked = report("--positive", "a") if column == "approve" else report()
+    asked[1] = "data.parquet"
+    said = said_by(capsys, asked)
+    assert f"The column '{column}' has texts with a NUL character" in said
+    assert WORD not in said
+
+
+@pytest.mark.parametrize("first", ["a\0b", "a"])
+def test_public_categories_that_differ_behind_a_nul_are_two(first: str) -> None:
+    texts = [first, "a" if first != "a" else "a\0b", "c"]
+    found = public_schema(pd.DataFrame({"x": pd.Series(texts, dtype=object)}), {}, set())
+    assert found == {"x": {"categories": ("a", "a\0b", "c")}}
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "meant"),
+    [
+        ("--tolerance", "5%", "write 0.05"),
+        ("--tolerance", "5 %", "write 0.05"),
+        ("--tolerance", "0,05", "write 0.05"),
+        ("--tolerance", "5", "write 0.05"),
+        ("--confidence", "95", "write 0.95"),
+        ("--epsilon", "0,5", "write 0.5"),
+    ],
+)
+def test_a_percentage_or_a_decimal_comma_is_answered_by_the_number(
+    option: str, given: str, meant: str, capsys
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*report(), option, given])
+    assert meant in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*report(), option, "often"])
+    assert "write" not in capsys.readouterr().err

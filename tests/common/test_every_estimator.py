@@ -173,6 +173,8 @@ def test_weights_of_rows_are_refused_with_the_reason_and_not_claimed(kind: type,
     (estimator,) = [clone(one) for one in [*SETTINGS[kind][1].values()][:1]]
     with pytest.raises(TypeError, match=r"fit takes no sample_weight: .* Leave it out\."):
         estimator.fit(X, Y, sensitive_features=GROUPS, sample_weight=np.ones(len(X)))
+    with pytest.raises(TypeError, match=r"takes no groups. .* as sensitive_features=\."):
+        estimator.fit(X, Y, groups=GROUPS)
     assert not hasattr(estimator, "privacy_")
     if hasattr(estimator, "fit_transform"):
         with pytest.raises(TypeError, match="takes no sample_weight"):

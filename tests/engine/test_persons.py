@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from skfairdp.engine import person_rows, row_blocks, sum_margins
-from skfairdp.engine.clipping import base, functional
+from skfairdp.engine import person_rows, row_blocks
+from skfairdp.engine.clipping import base, functional, norms
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.fused import FusedClipper
@@ -304,7 +304,7 @@ def test_no_more_rows_are_added_at_once_than_the_margin_is_for(
     )
     added, counted = [], []
     kind, method = where
-    plain, margin = getattr(kind, method), sum_margins.sum_margin
+    plain, margin = getattr(kind, method), norms.sum_margin
 
     def adding(self, gradients, others, *rest):
         added.append(len(gradients[0]))
@@ -315,7 +315,7 @@ def test_no_more_rows_are_added_at_once_than_the_margin_is_for(
         return margin(rows, *rest)
 
     monkeypatch.setattr(kind, method, adding)
-    monkeypatch.setattr(sum_margins, "sum_margin", counting)
+    monkeypatch.setattr(norms, "sum_margin", counting)
     door.sum()
     assert max(added) >= (0.8 if one_by_one else 1) * most, "a whole block is added in one product"
     assert counted == [max(row_blocks.PERSON_BLOCKS[-1], -(-most // 96) * 96)]

@@ -13,11 +13,11 @@ from skfairdp import DPSGDClassifier, FairPathClassifier, PrivacyLedger, certify
 from skfairdp.engine import inference, rehearsal
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.fused import FusedClipper
+from skfairdp.engine.clipping.norms import rows_of
 from skfairdp.engine.exact_products import exactly
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
-from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.protocol import asked_many_times
 from tests import rehearsals

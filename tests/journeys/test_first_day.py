@@ -195,7 +195,7 @@ def test_decisions_of_the_next_month_are_watched(filed, capsys) -> None:
     assert main([*of_month, "--tolerance", "0.3"]) == 2
     assert "month.csv' is in the monitor already" in capsys.readouterr().err
     assert main(of_month) == 2
-    assert "of another tolerance" in capsys.readouterr().err
+    assert "with another tolerance" in capsys.readouterr().err
 
 
 # -- the same in Python -------------------------------------------------------------

@@ -348,3 +348,19 @@ def test_a_threshold_is_that_of_the_favourable_outcome_for_every_path_and_rate(
     code, _, said = told("plan", "bank.csv", *of_numbers, "--epsilon", "2", "--threshold", ".7")
     assert code == 2
     assert "--numeric contradicts --threshold" in said
+
+
+def test_a_plan_names_groups_that_are_too_small_and_the_options_that_help(told) -> None:
+    rows = customers().drop(columns=["customer", "contract no", "has_phone"])
+    sizes = {"north": 1_500, "south": 1_380, "far east": 80, "west": 40}
+    rows["region"] = np.repeat([*sizes], [*sizes.values()])
+    rows.to_csv("regions.csv", index=False)
+    asked = [word if word != "sex" else "region" for word in ASKED]
+    _, plan, _ = told("plan", "regions.csv", *asked, "--tolerance", ".15")
+    assert (
+        "Too small against every other group: far east, west. What helps: put them together with "
+        "groups that are treated like them (--merge NEW='far east,west'), or leave them out of the "
+        "training and of the claim (--leave-out 'far east')"
+    ) in plan
+    _, plan, _ = told("plan", "bank.csv", *ASKED, "--tolerance", ".01")
+    assert "Too small" not in plan  # of all groups, so that none can be left out

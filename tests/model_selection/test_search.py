@@ -43,7 +43,7 @@ from skfairdp.records.groups import Groups
 from tests.common.roster import FAST, people
 from tests.common.test_nothing_private_is_kept import traces
 from tests.common.test_scikit_learn_checks import unexpected
-from tests.model_selection.test_runs import misfit
+from tests.model_selection.test_number_of_runs import misfit
 from tests.processes import as_one_of_two
 
 CLIPS = {"max_grad_norm": [0.3, 1.0]}

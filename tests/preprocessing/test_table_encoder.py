@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import warnings
 from datetime import date
 from decimal import Decimal
 
@@ -16,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from skfairdp import DPAdditiveClassifier, DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.engine.table_release import TableRelease
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.exceptions import PrivacyWarning, UtilityWarning
 from skfairdp.model_selection import search_cost
 from skfairdp.preprocessing import PrivateTableEncoder, PublicBinner, PublicScaler
 from skfairdp.preprocessing.cells import read_cells
@@ -372,3 +373,36 @@ def test_equal_values_of_other_kinds_do_not_change_how_a_cell_is_read() -> None:
         assert read.texts[3:].tolist() == [0, -1, -1]
     decimals = pd.Series([Decimal("1.5"), Decimal("NaN"), Decimal("sNaN"), None], dtype=object)
     assert np.array_equal(read_cells(decimals).numbers, [1.5, *[np.nan] * 3], equal_nan=True)
+
+
+def test_dates_with_the_day_first_are_dates_and_with_slashes_are_not() -> None:
+    """A slash may be followed by the day or the month, so that nothing is guessed."""
+    when = pd.Series(pd.date_range("2020-01-01", periods=N, freq="D"))
+    table = pd.DataFrame(
+        {
+            "usual": when.dt.strftime("%Y-%m-%d"),
+            "day first": when.dt.strftime("%d.%m.%Y"),
+            "short": [f"{one.day}.{one.month}.{one.year} 10:15" for one in when],
+            "slashes": when.dt.strftime("%m/%d/%Y"),
+        }
+    )
+    encoder = PrivateTableEncoder(epsilon=1.0)
+    with pytest.warns(UtilityWarning, match="Nothing was learned of 'slashes': none") as warned:
+        encoder.fit(table)
+    assert encoder.date_columns_ == ("usual", "day first", "short")
+    (said,) = [str(w.message) for w in warned if isinstance(w.message, UtilityWarning)]
+    assert "dates as 2026-03-01 or 1.3.2026" in said
+    encoder.set_params(epsilon=math.inf)
+    found = encoder.fit(table).transform(table)
+    for name in ("day first", "short"):
+        for part in (" (days since 1970)", " (month)", " (weekday)"):
+            assert (found[name + part].astype(str) == found["usual" + part].astype(str)).all()
+    never = pd.DataFrame({name: ["31.2.2020"] for name in table})
+    assert encoder.transform(never)["day first (month)"].isna().all()
+
+
+def test_a_column_of_which_something_was_learned_is_not_warned_of() -> None:
+    table = pd.DataFrame({"a": np.arange(2_000) % 7, "b": np.tile(["x", "y"], 1_000)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UtilityWarning)
+        PrivateTableEncoder(epsilon=1.0).fit(table)

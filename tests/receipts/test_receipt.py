@@ -107,6 +107,20 @@ def test_a_model_of_an_earlier_version_has_new_parameters_at_their_defaults() ->
     assert certify(model).privacy.is_void
 
 
+def test_a_certificate_of_a_model_of_an_earlier_version_still_belongs_to_it() -> None:
+    """New parameters at their defaults leave the digest of the whole model as it was."""
+    X, y, _ = people()
+    model = as_of_before(
+        "costs", as_of_before("threshold_share", DPSGDClassifier(**FAST).fit(X, y))
+    )
+    certificate = certify(model)  # of what the earlier version knew
+    assert "parameter costs" not in model._digest_state()
+    assert certificate.verify(model)
+    model.costs = {"no": 1, "yes": 5}
+    assert "parameter costs" in model._digest_state()
+    assert not certificate.verify(model)
+
+
 def as_of_before(name: str, model: Any) -> Any:
     """Copy a model as if it had been stored before it had a parameter."""
     digests = {n: text for n, text in model.receipt_.digests.items() if n != f"parameter {name}"}

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier
+from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, fit_many
+from skfairdp.exceptions import UtilityWarning
 from skfairdp.privacy import Block, CountRelease, LaplaceSum, Plan, Segment
 from skfairdp.receipts.verdict import noise_ratios, verdict_on
 
@@ -140,3 +141,33 @@ def test_a_fit_on_enough_rows_does_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DPSGDClassifier(epsilon=2.0, max_epochs=2).fit(X, (X[:, 0] > 0.5).astype(int))
+
+
+def test_a_fit_on_doubtfully_few_rows_warns_too() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(10, 3)), np.tile([0, 1], 5)
+    with pytest.warns(UtilityWarning, match="Doubtful: the noise on 'gradient'"):
+        DPSGDClassifier(epsilon=2.0, max_epochs=2).fit(X, y)
+
+
+def test_many_fits_warn_once_of_the_worst() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(10, 3)), np.tile([0, 1], 5)
+    model = DPSGDClassifier(max_epochs=2).set_params(net__module__hidden_sizes=())
+    with pytest.warns(UtilityWarning) as warned:
+        fit_many(model, [{"epsilon": 1.0}, {"epsilon": 0.1}, {"epsilon": 0.2}], X, y)
+    said = [str(w.message) for w in warned if isinstance(w.message, UtilityWarning)]
+    worst = model.set_params(epsilon=0.1).quote(n_rows=10, n_features=3).verdict
+    assert worst.level == "too small"
+    assert said == [worst.text]
+
+
+def test_too_few_teachers_are_warned_of_by_the_quote_alone() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(60, 2)), np.tile([0, 1], 30)
+    model = PATEClassifier(epsilon=0.5, n_teachers=5, n_answers=20, progress=False)
+    quote = model.quote(n_rows=60, n_public=30, n_features=2)
+    assert quote.verdict.level == "too small"
+    with pytest.warns(UtilityWarning, match="Too few records") as warned:
+        model.fit(X, y, X_public=rng.uniform(size=(30, 2)))
+    assert quote.verdict.text in [str(w.message) for w in warned]

@@ -75,7 +75,7 @@ def test_bound_from_a_difference_covers_the_true_gap(gap, size, n_groups, base):
     assert (bounds < gap).sum() < TOO_MANY
 
 
-# Small cells are enumerated in tests/fairness/test_exact_gap.py.
+# Small cells are enumerated in tests/fairness/bounds/test_rate_gaps.py.
 @pytest.mark.parametrize(
     ("gap", "size", "n_groups", "base"),
     [

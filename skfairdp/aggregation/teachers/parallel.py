@@ -47,7 +47,7 @@ class NetTeacher:
 
 @dataclass(eq=False, repr=False)
 class SeparateTeachers(Teachers):
-    """Teachers that share nothing, None where one has nothing to learn or has failed.
+    """Independent teachers; None for one that has nothing to learn or has failed.
 
     Those that other processes fitted are pickles, which this one does not read.
     """

@@ -40,7 +40,7 @@ class Layer:
 
 @dataclass(eq=False, repr=False)
 class BatchedTeachers(Teachers):
-    """Teachers whose layers lie in one tensor a layer."""
+    """Teachers with equal nets, stored as one tensor per layer."""
 
     layers: list[Layer]
 

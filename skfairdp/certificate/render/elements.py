@@ -29,7 +29,7 @@ def printable(value: Any) -> Any:
 
 
 class Printable:
-    """Base of elements: none holds a character that cannot be seen."""
+    """Base class of report elements, whose texts hold no invisible characters."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

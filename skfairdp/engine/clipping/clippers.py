@@ -18,7 +18,7 @@ from skfairdp.engine.optimizers import FlatParameters
 
 
 class _FastClipper(Clipper):
-    """A faster path where it holds, the functional path for any other batch.
+    """Clipper with a fast path, and the functional path for batches that the former refuses.
 
     A linear layer accepts more than two dimensions, and a dropout layer may be
     switched on after the clipper was made. Both show only when a batch is there.

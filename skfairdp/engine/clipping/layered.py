@@ -146,7 +146,7 @@ class _Linear(torch.autograd.Function):
 
 
 class _Convolution(torch.autograd.Function):
-    """A convolution whose way back is computed with channels last: half the time."""
+    """Convolution with its backward pass in the channels-last layout, in half the time."""
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-"""Clip factors and margins that hold in floating point.
+"""Clip factors, and margins of records and of sums, that hold in floating point.
 
 A record's vector ``v`` enters a sum as ``c * v`` with ``c = min(1, C' / N)``, where
 ``N`` is the *computed* norm. The guarantee needs that one record more or less moves the
@@ -17,7 +17,7 @@ The record's own (:func:`rounding_margin`):
   relative, and :func:`clip_factors` gets an upper bound of the norm instead: each
   sum of squares is raised by ``n * tiny`` before use.
 
-The sum's (:mod:`skfairdp.engine.sum_margins`). Sums are formed in float64, where products of
+The sum's (:func:`sum_margin`). Sums are formed in float64, where products of
 float32 numbers are exact. Let ``x_i`` be what record i adds, in exact arithmetic, given its factor
 and its gradient as computed; it depends on record i alone, because products are exact
 (:mod:`skfairdp.engine.exact_products`) and networks see blocks of a fixed number of rows.
@@ -57,8 +57,12 @@ noise that is a real number.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
+
+from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, rows_for
+from skfairdp.privacy.plan import Block, Plan, Segment
 
 CANCELLED = 2.0**-4
 """A person's mean gradient is never taken to be shorter than this share of its rows' mean norm."""
@@ -66,6 +70,9 @@ LEAST_MARGIN = 2.0**-16
 
 _EXTRA_ROUNDINGS = 16
 UNIT = 2.0**-53
+_LARGEST_HEAD = 1 << 16
+_FEWEST_ROWS, _MOST_ROWS = 1 << 16, 1 << 32
+_OTHER_ADDITIONS = 67
 
 
 def rounding_margin(dtype: torch.dtype, n_terms: int = 1024) -> float:
@@ -111,3 +118,88 @@ def clip_factors(
     # 1/inf is 0 already; what is left is NaN (and inf * 0 when max_norm is infinite).
     finite = factors.isfinite() & (factors > 0)
     return torch.where(finite, factors, 0.0), bool(finite.all())
+
+
+def row_capacity(expected: float, n_rows: int = 0) -> int:
+    """Return how many rows a sum may be over, from the number that its plan expects.
+
+    `expected`: declared or public number of rows. Result: four times what is expected, between
+    2**16 and 2**32: a declared size need not be exact.
+    """
+    capacity = min(max(_FEWEST_ROWS, 4 * math.ceil(expected)), _MOST_ROWS)
+    if n_rows > capacity:
+        raise ValueError(
+            f"There are more than {capacity:,} rows; where {expected:,.0f} were declared, the "
+            "margin for the rounding of sums holds up to that number. Declare 'dataset_size' or "
+            "'group_sizes' nearer to the truth."
+        )
+    return capacity
+
+
+def sum_margin(
+    rows: int,
+    capacity: int,
+    weights: Sequence[float],
+    additions: int = 0,
+    of_persons: float | None = None,
+) -> float:
+    """Return the fraction by which a clipping norm is lowered for the rounding of a sum.
+
+    `capacity`: no sum is over more rows. `weights`: weight of each cell, >= 0; a cell without
+    weight is in no sum. `additions`: what else a term takes part in: how many roundings after the
+    block's sum. `of_persons`: relative error of an inner product of two rows' gradients, where
+    records are persons of several rows. Result: relative margin, for the cell of the smallest
+    weight.
+    """
+    used = [weight for weight in weights if weight > 0.0]
+    if not used:
+        return 0.0
+    roundings = (rows + _OTHER_ADDITIONS + additions) * UNIT
+    margin = 2.0 * roundings / (1.0 - roundings)
+    if of_persons is not None:
+        margin = margin / CANCELLED + 1.1 * of_persons / CANCELLED**2
+    margin *= capacity * (max(used) / min(used))
+    if margin > 0.1:
+        raise ValueError(
+            f"The plan sums up to {capacity:,} rows and the weights of its cells differ by a "
+            f"factor of {max(used) / min(used):.3g}: what one record of the cell with the smallest "
+            "weight adds could be lost in rounding. Use sampling rates or group sizes that differ "
+            "less."
+        )
+    return margin
+
+
+def rows_of(segment: Segment, public: int = 0) -> int:
+    """Rows of the blocks in which a segment's batches are computed, public rows included."""
+    return block_rows(sum(segment.expected_sizes), public)
+
+
+def margin_of(
+    segment: Segment, block: Block, n_records: int, additions: int, most: int | None, terms: int
+) -> float:
+    """Share of a block's norm that the rounding of its sum may take.
+
+    `additions`: as in `sum_margin`. `most`, `terms`: as in `refuse_unbounded_sums`.
+    """
+    sizes = zip(segment.expected_sizes, segment.rates, strict=True)
+    expected = sum(size / rate for size, rate in sizes)
+    capacity, rows = row_capacity(expected, n_records), rows_of(segment)
+    if most is None:
+        return sum_margin(rows, capacity, block.weights, additions)
+    # Blocks of persons are as large as a batch needs, and hold the largest person.
+    rows = max(rows, rows_for(most, PERSON_BLOCKS[-1]))
+    return sum_margin(rows, capacity, block.weights, additions, product_error(terms, most))
+
+
+def refuse_unbounded_sums(
+    plan: Plan, n_records: int, most: int | None = None, terms: int = 0
+) -> None:
+    """Refuse records that are too many, or weights that differ too much, for a plan's margins.
+
+    `most`: rows of a person, where records are persons. `terms`: as in `product_error`. Raises
+    ValueError: the rounding of a sum could hide more than the margin for it.
+    """
+    for segment in plan.segments:
+        for block in segment.blocks:
+            additions = _LARGEST_HEAD if segment.n_heads > 1 else 0
+            margin_of(segment, block, n_records, additions, most, terms)

@@ -66,7 +66,7 @@ def _exact_distances(n: int, scale: int, error: float) -> NDArray[np.float64]:
 
 
 class CellPair:
-    """The outcomes that come no later than the observed one, and their probability.
+    """Outcomes of two cells that come no later than the observed one, and their probability.
 
     `u`, `v`: cells observed independently. `alpha`: probability that the bound fails. `fewest`:
     what else was observed of the same cells, at most of u and at least of v. The pair stands for

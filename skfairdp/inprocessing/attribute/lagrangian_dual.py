@@ -158,9 +158,9 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         if len(groups.labels) < 2:
             found = "'groups' declares" if self.groups is not None else "they hold"
             raise ValueError(
-                "'sensitive_features' must tell at least two groups apart; "
-                f"{found} {len(groups.labels)}, apart from missing values. Where no person's "
-                "attribute is known, no rate of a group is either."
+                f"'sensitive_features' must hold at least two groups; {found} "
+                f"{len(groups.labels)}, not counting missing values. Without known attributes the "
+                "rates of groups cannot be estimated."
             )
         return groups
 

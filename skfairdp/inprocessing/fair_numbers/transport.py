@@ -86,7 +86,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Distribution that each group's must be near, of levels from 0 to 1."""
+    """Common distribution that every group's must be near, as values at levels from 0 to 1."""
 
     levels: Floats
     values: Floats

@@ -27,7 +27,7 @@ from skfairdp.records.stored_rows import in_chunks
 
 
 class PathClassifier(EveryTolerance, GradientClassifier):
-    """Template of a classifier that stands on a released path.
+    """Template of a classifier that answers from a released path.
 
     A mechanism trains the net, and sets `decided_`, `direction_`, `start_`, `changed_` and
     `improved_`.

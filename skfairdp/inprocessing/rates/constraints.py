@@ -24,7 +24,7 @@ _TOLERANCE = Number(0.0, 1.0, high_open=True)
 
 
 class RateConstraints:
-    """Differences of rates between groups that shall stay within tolerances.
+    """Limits on differences of rates between groups.
 
     A constraint belongs to a stratum of a notion and to two groups ("pairs"), or to one
     group and all rows ("population"). Its gap is signed; the constraint holds when the

@@ -107,7 +107,7 @@ def hard_histogram(kind: Objective, shape: tuple[int, int, int]) -> Statistic:
 
 
 class LossOrRates(SoftCosts, ConstrainedObjective):
-    """Loss of a public record, or the share in the constraints of one of a secret batch.
+    """Loss of public records, or constraint terms of records of a secret batch.
 
     The cell of a record is ``group * n_labels + label``; that of a public record is `nobody`, and
     no record of a secret batch has it.

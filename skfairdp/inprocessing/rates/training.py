@@ -63,7 +63,7 @@ class DualAscent:
 
 @dataclass(eq=False)
 class ScaledAscent(DualAscent):
-    """Dual ascent whose steps do not depend on how large gaps and noise happen to be.
+    """Dual ascent with steps that do not depend on the size of gaps and noise.
 
     A violation is divided by the largest of: the root mean square of the gap so far, its
     tolerance, and three standard deviations of its privacy noise. Steps shrink with the learning
@@ -136,7 +136,7 @@ class Lagrangian:
 
 @dataclass(eq=False)
 class BlockLagrangian(Lagrangian):
-    """A Lagrangian split into one block a group, as attribute privacy wants it.
+    """Lagrangian with one block per group, as attribute privacy requires.
 
     Every group's gradient sum gets its own noise, so multipliers, signs and masses may
     only act on the noisy sums. Within a group they differ between labels; that part is

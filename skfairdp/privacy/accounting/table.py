@@ -32,7 +32,7 @@ Kind = tuple[type[DpEvent], ...]
 
 
 class Answer(StrEnum):
-    """Tightness of the figure of an accountant, apart from rounding."""
+    """Tightness of an accountant's figure, rounding not counted."""
 
     EXACT = "exact"  # Attained by two neighbouring data sets
     UPPER_BOUND = "upper bound"

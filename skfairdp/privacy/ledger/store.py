@@ -40,7 +40,7 @@ PATIENCE = 600.0
 
 
 class Store:
-    """Content of an open ledger, after every record was compared with its digest.
+    """Verified content of an open ledger: every record matches its digest.
 
     `connection`: inside a transaction if it writes; None for a file that does not exist.
     """

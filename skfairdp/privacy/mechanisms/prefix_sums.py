@@ -84,7 +84,7 @@ LARGEST_STD = 2.0**30  # of the noise on an entry, so that sums stay exact
 
 
 class PrefixSums:
-    """Releases prefix sums of histograms of one length.
+    """Noisy release of prefix sums of histograms of one length.
 
     `noise_std`: on each entry of ``L h``; 0 for none. `stds` (length,): of the released sums.
     """

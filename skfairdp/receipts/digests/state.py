@@ -36,7 +36,7 @@ _NO_FORWARD = ("_backward", "_state_dict", "_load_state_dict", "_is_full_backwar
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """An estimator of which only the class and the parameters count, fitted or not."""
+    """Estimator that is digested by its class and parameters alone, fitted or not."""
 
     of: Any
 

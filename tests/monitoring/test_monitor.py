@@ -227,7 +227,7 @@ def test_a_file_that_goes_or_changes_under_a_worker_is_told(tmp_path):
     assert not path.exists()
     GapMonitor(tolerance=0.2, groups=["x", "y"], state=path)
     for act in (lambda: monitor.update([1], ["a"]), monitor.refresh):
-        with pytest.raises(MonitorError, match="of another tolerance and groups"):
+        with pytest.raises(MonitorError, match="with another tolerance and groups"):
             act()
     assert GapMonitor.from_file(path).n_rows_ == 0
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from skfairdp.engine.clipping.norms import rounding_margin
-from skfairdp.engine.sum_margins import refuse_unbounded_sums, row_capacity, sum_margin
+from skfairdp.engine.clipping.norms import (
+    refuse_unbounded_sums,
+    rounding_margin,
+    row_capacity,
+    sum_margin,
+)
 from skfairdp.privacy.sizes import Sizes
 
 
