@@ -314,7 +314,7 @@ class Outlook:
         if room is None:
             yield "No ledger: nothing remembers what these people have spent."
             return
-        yield f"Ledger before: {_total(room.before)}; after: {_total(room.after)}{_left(room)}."
+        yield f"Ledger before: {_sums(room)}."
         if room.refusal is not None:
             yield f"The ledger would refuse the run: {room.refusal}"
 
@@ -347,17 +347,28 @@ def _percent(chance: float) -> str:
     return "less than 1 %" if chance < 0.01 else f"about {chance:.0%}".replace("%", " %")
 
 
-def _total(totals: tuple[PrivacyGuarantee, ...]) -> str:
-    if not totals:
-        return "nothing spent"
-    return ", ".join(
-        f"ε = {significant_up(each.epsilon, 4)}, δ = {significant_up(each.delta)} "
-        f"({each.protects}, {each.adjacency})"
-        for each in totals
+def _sums(room: LedgerRoom) -> str:
+    """Print the totals before and after; at the delta of the budget, it is named once."""
+    sums = [*room.before, *room.after]
+    if room.budget is None:
+        return f"{_total(room.before)}; after: {_total(room.after)}, of no budget"
+    epsilon, delta = room.budget
+    if any(each.delta != delta for each in sums):
+        whole = f"ε = {as_given(epsilon)}, δ = {as_given(delta)}"
+        return f"{_total(room.before)}; after: {_total(room.after)}, of a budget of {whole}"
+    before, after = (_total(each, with_delta=False) for each in (room.before, room.after))
+    return (
+        f"{before}; after: {after}, of a budget of ε = {as_given(epsilon)} (all at the budget's "
+        f"δ = {as_given(delta)})"
     )
 
 
-def _left(room: LedgerRoom) -> str:
-    if room.budget is None or room.left is None:
-        return ", of no budget"
-    return f", of a budget of ε = {as_given(room.budget[0])}, δ = {as_given(room.budget[1])}"
+def _total(totals: tuple[PrivacyGuarantee, ...], *, with_delta: bool = True) -> str:
+    if not totals:
+        return "nothing spent"
+    return ", ".join(
+        f"ε = {significant_up(each.epsilon, 4)}"
+        + (f", δ = {significant_up(each.delta)}" if with_delta else "")
+        + f" ({each.protects}, {each.adjacency})"
+        for each in totals
+    )

@@ -62,13 +62,13 @@ def verdict_on(plan: Plan, *, n_features: int | None = None, crowd: float | None
     if ratio >= TOO_SMALL:
         text = (
             f"Too few records for a useful model: even if {whom} agreed in every step, the noise "
-            f"on {release!r} would be {significant_down(ratio, 2)} times as long as their sum. "
+            f"on {release!r} would be {_times(significant_down(ratio, 2))} as their sum. "
             f"Use more rows{enough}, a larger epsilon, larger batches, or fewer features or groups."
         )
         return Verdict("too small", ratio, release, text)
     if ratio >= DOUBTFUL:
         text = (
-            f"Doubtful: the noise on {release!r} is {least} times as long as the longest sum that "
+            f"Doubtful: the noise on {release!r} is {_times(least)} as the longest sum that "
             f"{whom} can reach together, and sums rarely reach a tenth of that. Expect a weak "
             f"model, or use more rows{enough}."
         )
@@ -78,6 +78,11 @@ def verdict_on(plan: Plan, *, n_features: int | None = None, crowd: float | None
         f"longest sum that {whom} can reach together."
     )
     return Verdict("useful", ratio, release, text)
+
+
+def _times(figure: str) -> str:
+    """Say how many times as long; once as long needs no number."""
+    return "as long" if float(figure) == 1.0 else f"{figure} times as long"
 
 
 def _enough(plan: Plan, ratio: float) -> str:

@@ -27,7 +27,7 @@ _ROOM = 1e-9
 
 @dataclass(frozen=True)
 class Interval:
-    """Parameter check: two numbers, the first below the second."""
+    """Parameter check: two numbers, the first clearly below the second."""
 
     def accepts(self, value: Any) -> bool:
         if not isinstance(value, tuple | list | np.ndarray) or len(value) != 2:
@@ -38,7 +38,11 @@ class Interval:
         return high - low > _ROOM * max(abs(low), abs(high))
 
     def describe(self) -> str:
-        return "two numbers (low, high), the first below the second, such as (0, 100)"
+        return (
+            "two numbers (low, high), the first below the second, such as (0, 100), from -1e100 to "
+            "1e100 and at least a billionth of their size apart (subtract a constant from numbers "
+            "that are closer)"
+        )
 
 
 INTERVAL = Interval()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import skfairdp
 from skfairdp import certify
@@ -94,3 +96,24 @@ class Outside(Certifiable, LogisticRegression):
 def test_an_estimator_of_others_that_answers_is_certified(rows):
     assert certify(Outside().fit(rows.X, rows.y)).privacy == stated()
     assert certify(LogisticRegression().fit(rows.X, rows.y)).privacy.is_void
+
+
+@pytest.mark.parametrize("kinds", [2, 3])  # of the second output; lists of classes may differ
+@pytest.mark.parametrize(
+    "model",
+    [
+        ClassifierChain(LogisticRegression()),
+        MultiOutputClassifier(LogisticRegression()),
+        DecisionTreeClassifier(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_model_of_several_outputs_is_refused_by_name(model, kinds: int) -> None:
+    X = [[float(i % 5), float(i % 3)] for i in range(30)]
+    y = [i % 2 for i in range(30)]
+    fitted = model.fit(X, [[label, i % kinds] for i, label in enumerate(y)])
+    groups = ["ab"[i % 2] for i in range(30)]
+    with pytest.raises(ValueError, match=rf"{type(model).__name__} answers with several outputs"):
+        certify(fitted, X, y, sensitive_features=groups, holdout="public")
+    with pytest.raises(ValueError, match="certify a classifier of one output"):
+        certify(fitted)

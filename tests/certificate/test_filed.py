@@ -24,6 +24,8 @@ from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
 from skfairdp.certificate.outcomes import Accuracy
 from skfairdp.certificate.registry import ANSWERED, answers
+from skfairdp.certificate.render.elements import Table
+from skfairdp.certificate.render.html import _table
 from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.fairness.guarantee import CellCount
@@ -409,3 +411,10 @@ def test_plain_words_name_no_favourable_outcome_of_several() -> None:
 @pytest.mark.parametrize("template", sorted(set(template_names()) - {PLAIN}))
 def test_the_note_of_a_template_is_one_paragraph(public: Certificate, template: str) -> None:
     assert "\\n" not in public.to_model_card(template=template)
+
+
+def test_the_heading_of_names_stands_over_them_also_where_they_are_figures() -> None:
+    table = Table("Suspicions", (("1 %", "2.8 %"),), ("wrongly", "rightly"), 0)
+    page = _table(table)
+    assert "<th scope='col'>wrongly</th>" in page
+    assert "<th scope='col' class='number'>rightly</th>" in page

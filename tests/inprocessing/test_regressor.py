@@ -198,6 +198,8 @@ def test_what_a_record_adds_to_the_tables_is_one(n, monkeypatch):
     ("settings", "message"),
     [
         ({"target_bounds": (5, 5)}, "target_bounds"),
+        ({"target_bounds": (1e12, 1e12 + 1000)}, "a billionth of their size apart .subtract"),
+        ({"target_bounds": (-1e300, 1e300)}, "from -1e100 to 1e100"),
         ({"target_bounds": (0, 1), "target_bounds_epsilon": 0.1}, "not both"),
         ({"epsilon": None, "noise_multiplier": 1.0}, "declare target_bounds"),
         ({"target_bounds_epsilon": 1.0}, "uses up"),

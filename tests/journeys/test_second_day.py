@@ -91,6 +91,14 @@ def test_a_plan_tells_rows_chances_noise_schema_and_ledger_and_spends_nothing(to
     assert told("report", "bank.csv", *ASKED, "--tolerance", ".1", "--plan")[1] == plan
 
 
+def test_a_first_run_is_not_said_to_use_up_the_delta_of_the_budget(told) -> None:
+    budget = ("--delta", "1e-6", "--ledger", "spent.db", "--data-set", "b", "--budget", "4", "1e-4")
+    _, plan, _ = told("plan", "bank.csv", *ASKED, "--tolerance", ".1", *budget)
+    (line,) = (each for each in plan.splitlines() if each.startswith("Ledger before"))
+    assert line.endswith("of a budget of ε = 4 (all at the budget's δ = 0.0001).")
+    assert line.count("δ") == 1
+
+
 def test_a_plan_for_odds_counts_each_group_and_label(told) -> None:
     asked = ("plan", "bank.csv", *ASKED, "--notion", "equalized_odds")
     _, plan, _ = told(*asked, "--base-rate", ".98")

@@ -171,3 +171,20 @@ def test_too_few_teachers_are_warned_of_by_the_quote_alone() -> None:
     with pytest.warns(UtilityWarning, match="Too few records") as warned:
         model.fit(X, y, X_public=rng.uniform(size=(30, 2)))
     assert quote.verdict.text in [str(w.message) for w in warned]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [
+        (1.04, "would be as long as their sum"),
+        (1.14, "would be 1.1 times as long as their sum"),
+        (0.996, "is as long as the longest sum"),
+        (0.5, "is 0.5 times as long as the longest sum"),
+    ],
+)
+def test_once_as_long_is_said_without_a_number(ratio: float, said: str) -> None:
+    at_one = verdict_on(plan_of(25, 10.0, 1.0)).ratio
+    verdict = verdict_on(plan_of(25, 10.0, ratio / at_one))
+    assert verdict.ratio == pytest.approx(ratio)
+    assert said in verdict.text
+    assert " 1 times" not in verdict.text

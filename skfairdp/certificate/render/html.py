@@ -108,7 +108,9 @@ def _table(table: Table) -> str:
         return " class='whole'" if 0 < len(cell) <= 10 else ""  # such as 1e-5
 
     head = "".join(
-        f"<th scope='col'{kind(i)}>{escape(name)}</th>" for i, name in enumerate(table.headings)
+        # The first column names its rows, on the left, also where the names are figures.
+        f"<th scope='col'{kind(i) if i else ''}>{escape(name)}</th>"
+        for i, name in enumerate(table.headings)
     )
     body = "".join(
         f"<tr><th scope='row'>{escape(first)}</th>"

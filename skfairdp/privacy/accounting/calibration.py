@@ -15,10 +15,15 @@ from dp_accounting.dp_event import DpEvent
 from scipy.optimize import brentq
 from scipy.special import gammaln, ndtri
 
-from skfairdp.foundation.figures import significant_up
+from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.foundation.parameters import POSITIVE, PROBABILITY, check_values
 from skfairdp.privacy.accounting.accountants import event_epsilon
-from skfairdp.privacy.accounting.events import events, parts_of, undominated_cells
+from skfairdp.privacy.accounting.events import (
+    events,
+    parts_of,
+    undominated_cells,
+    without_failures,
+)
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import NEIGHBOURS
 
@@ -136,6 +141,12 @@ def _refuse_impossible(problem: _Problem) -> None:
         fixed = reduce(and_, (Counter(parts_of(event)) for event in of_cell))
         alone = [dp_event.SelfComposedDpEvent(*part) for part in fixed.elements()]
         floor = event_epsilon(dp_event.ComposedDpEvent(alone), problem.delta, problem.adjacency)
+        _, aside = without_failures(dp_event.ComposedDpEvent(alone))
+        if math.isinf(floor) and aside >= problem.delta:
+            raise ValueError(
+                f"delta={as_given(problem.delta)} cannot be met: {significant_up(aside, 2)} of it "
+                "is set aside for tails of the noise that are never drawn; give a larger delta"
+            )
         if floor > problem.epsilon * CEILING:
             raise ValueError(
                 f"epsilon={problem.epsilon!r} cannot be met: releases whose noise is fixed "

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from skfairdp import DPSGDClassifier
 from skfairdp.privacy import CountRelease, epsilon, epsilons, noise_multiplier_for
 from skfairdp.privacy.accounting import accountants, calibration
 from skfairdp.privacy.accounting.calibration import SMALLEST
@@ -84,6 +85,13 @@ def test_counts_above_the_budget_are_refused():
     make_plan = maker(0.01, 1000, counts=(CountRelease(name="table", epsilon=0.5, releases=3),))
     with pytest.raises(ValueError, match=r"cannot be met.*counts.*1\.5"):
         noise_multiplier_for(1.0, 1e-5, make_plan)
+
+
+def test_a_delta_below_what_tails_take_is_blamed_and_no_counts():
+    model = DPSGDClassifier(epsilon=1.0, delta=1e-300)
+    with pytest.raises(ValueError, match=r"delta=1e-300 cannot be met.*larger delta") as refused:
+        model.quote(n_rows=300)
+    assert "counts" not in str(refused.value)
 
 
 @pytest.mark.parametrize("target", [0.0, -1.0, float("inf"), float("nan")])
