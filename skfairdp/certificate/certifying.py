@@ -38,7 +38,6 @@ from skfairdp.certificate.holdout import (
     check_positive,
     comparable_groups,
     one_row_each,
-    refuse_several_outputs,
     refuse_training_rows,
     warn_of_unprotected,
 )
@@ -149,7 +148,6 @@ def certify(
     True
     """
     deployed = unwrap(model)
-    refuse_several_outputs(deployed)
     name, ledger = deployed.name, ledger or deployed.ledger
     of_numbers = is_regressor(deployed.final)
     settings = EvaluationSettings(

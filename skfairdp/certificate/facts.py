@@ -54,7 +54,14 @@ def known_facts(
     from skfairdp.receipts.unwrap import charges_privacy  # so that no plan of a report loads it
 
     final, trained = deployed.final, deployed.trained.final
-    classes = np.asarray(getattr(final, "classes_", ())).tolist()
+    known = getattr(final, "classes_", ())
+    if len(known) and np.ndim(known[0]):
+        raise ValueError(
+            f"{type(final).__name__} answers with several outputs for each row (its classes_ lists "
+            "the classes of each), and a certificate is about one answer for each row: certify a "
+            "classifier of one output, such as one fitted for each column of y."
+        )
+    classes = np.asarray(known).tolist()
     target = _names(y)
     found: list[tuple[str, object, str]] = [("target column", target, DECLARED)]
     if len(classes) == 2:

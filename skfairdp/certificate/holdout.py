@@ -357,18 +357,6 @@ def check_positive(deployed: Deployed, positive: Any) -> bool:
     return bool(positive == classes[0])
 
 
-def refuse_several_outputs(deployed: Deployed) -> None:
-    """Refuse a model whose answer for a row is a list of classes, one for each output."""
-    known = getattr(deployed.final, "classes_", None)
-    if known is None or all(np.ndim(label) == 0 for label in known):
-        return
-    raise ValueError(
-        f"{type(deployed.final).__name__} answers with several outputs for each row (its classes_ "
-        "lists the classes of each), and a certificate is about one answer for each row: certify "
-        "a classifier of one output, such as one fitted for each column of y."
-    )
-
-
 def check_answerable(
     deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
 ) -> None:

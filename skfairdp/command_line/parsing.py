@@ -85,6 +85,12 @@ class _Parser(argparse.ArgumentParser):
     """Prints an error about options without the list of all options."""
 
     def error(self, message: str) -> NoReturn:
+        words = message.removeprefix("unrecognized arguments: ").split()
+        if words[0] != message.split()[0] and not words[0].startswith("-"):
+            message += (
+                ". An option takes one value: repeat it for another, such as --sensitive sex "
+                "--sensitive race, and quote a value with blanks"
+            )
         self.exit(2, f"{self.prog}: error: {message}\nAll options: {self.prog} --help\n")
 
 

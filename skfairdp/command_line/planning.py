@@ -218,9 +218,10 @@ class Outlook:
                 count_epsilon=self.request.answers_epsilon,
             )
             if needed.rows_needed is not None:
+                where = "At rates near one half that" if self.request.numeric is None else "That"
                 yield (
-                    f"At rates near one half that takes about {needed.rows_needed:,} "
-                    f"{self._unit} to certify on in each group."
+                    f"{where} takes about {needed.rows_needed:,} {self._unit} to certify on in "
+                    "each group."
                 )
             yield from self._too_small(needed.too_small)
         if notion in BY_LABEL:
@@ -259,7 +260,8 @@ class Outlook:
                 "compare fewer columns of --sensitive at a time, put values together (--merge "
                 f"NEW=A,B), or leave them out (--leave-out VALUE); {ways}"
             )
-        yield f"Too small against every other group: {', '.join(names)}. What helps: {ways}."
+        named = ", ".join(f"“{name}”" for name in names)  # a group may be called 0
+        yield f"Too small against every other group: {named}. What helps: {ways}."
 
     def _trained_for(self) -> str:
         aim = self.aim

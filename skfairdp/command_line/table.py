@@ -240,6 +240,9 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
             "for yes and no."
         )
     chosen = [value for value in outcomes if str(value) == positive]
+    if not chosen and positive is not None and all(isinstance(v, bool) for v in outcomes):
+        # Read from TRUE and FALSE, as other programs write them.
+        chosen = [value for value in outcomes if str(value).lower() == positive.lower()]
     if positive is not None and not chosen:
         raise CommandError(
             f"--positive {positive!r} is not a value of the target {name!r}; give one of its "

@@ -220,10 +220,11 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
         blank = [label for label, found in levels if found == Categories(())]
         if blank:  # what was released says so
             warn_user(
-                f"Nothing was learned of {', '.join(map(repr, blank))}: none of its values is seen "
-                "often enough, so all of them are '(other)', and it is of no use to a model. Write "
-                "dates as 2026-03-01 or 1.3.2026, and numbers without units; join rare values; "
-                "declare public categories; or leave the column out.",
+                f"Nothing was learned of {', '.join(map(repr, blank))}: none of the values there "
+                "is seen often enough, so all of them are '(other)', which tells a model nothing. "
+                "Write dates as 2026-03-01 or 1.3.2026, and numbers without units; join rare "
+                "values; declare public categories (of a file: by --schema); or leave such columns "
+                "out (--drop).",
                 UtilityWarning,
             )
         self.levels_, self.date_columns_ = tuple(levels), tuple(dates)

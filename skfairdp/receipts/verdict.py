@@ -74,8 +74,8 @@ def verdict_on(plan: Plan, *, n_features: int | None = None, crowd: float | None
         )
         return Verdict("doubtful", ratio, release, text)
     text = (
-        f"Enough records: the noise on {release!r} is at most {least} times as long as the "
-        f"longest sum that {whom} can reach together."
+        f"Enough records to learn from: the noise on {release!r} is at most {least} times as long "
+        f"as the longest sum that {whom} can reach together."
     )
     return Verdict("useful", ratio, release, text)
 

@@ -345,6 +345,21 @@ def test_parquet_needs_a_reader(folder, capsys, monkeypatch) -> None:
     assert main(arguments) == 0
 
 
+def test_a_truth_value_is_taken_as_other_programs_write_it(folder, capsys) -> None:
+    rows = table()
+    rows["approve"] = np.where(rows["approve"] == 1, "TRUE", "FALSE")
+    written(folder, rows)
+    assert main(["plan", *report("--positive", "TRUE")[1:]]) == 0
+    assert "--positive False or --positive True" in refused(capsys, report("--positive", "T"))
+
+
+def test_a_second_value_of_an_option_is_told_to_repeat_it(folder, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main([*report("--sensitive", "white", "black")])
+    said = capsys.readouterr().err
+    assert "unrecognized arguments: black. An option takes one value: repeat it" in said
+
+
 def test_the_favourable_value_is_asked_for_and_never_guessed(folder, capsys) -> None:
     rows = table()
     rows["approve"] = np.where(rows["approve"] == 1, "yes", "no")

@@ -81,7 +81,7 @@ def test_a_plan_tells_rows_chances_noise_schema_and_ledger_and_spends_nothing(to
         "a tolerance of 0.1 would be shown with a probability of",
         "at rates near 0.1 or 0.9",
         "noise multiplier",
-        "Enough records: the noise on",
+        "Enough records to learn from: the noise on",
         "2 columns are not declared",
         "Ledger before: nothing spent; after: ε = 2",
         "Nothing was spent, and nothing was written.",
@@ -366,8 +366,8 @@ def test_a_plan_names_groups_that_are_too_small_and_the_options_that_help(told) 
     asked = [word if word != "sex" else "region" for word in ASKED]
     _, plan, _ = told("plan", "regions.csv", *asked, "--tolerance", ".15")
     assert (
-        "Too small against every other group: far east, west. What helps: put them together with "
-        "groups that are treated like them (--merge NEW='far east,west'), or leave them out of the "
+        "Too small against every other group: “far east”, “west”. What helps: put them together "
+        "with groups that are treated like them (--merge NEW='far east,west'), or leave them out of the "
         "training and of the claim (--leave-out 'far east')"
     ) in plan
     _, plan, _ = told("plan", "bank.csv", *ASKED, "--tolerance", ".01")
