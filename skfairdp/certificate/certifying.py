@@ -185,6 +185,7 @@ def certify(
     tell_ledgers(deployed, privacy, public_steps)
     evaluation = Evaluation((), None)
     measured: tuple[str, ...] = ()
+    counted = False
     if X is not None:
         refuse_other_unit(privacy, settings)
         refuse_training_rows(deployed, X, settings)
@@ -206,20 +207,20 @@ def certify(
                 evaluated = partial(evaluate, deployed)
             with charged(book, settings, source, name, held_out) as settings:
                 evaluation = evaluated(rows, settings, source)
+            counted = True
             if not settings.of_training:
                 facts = (*facts, Fact(COUNTED, *settings.counting))
             if not settings.private and (left := int((comparable.codes < 0).sum())):
                 known = PUBLIC if settings.holdout == "public" else ASSUMED
                 facts = (*facts, Fact(UNKNOWN, f"{left:,}, outside of the claim", known))
             if settings.of_training:
-                privacy = with_counts(privacy, settings, source)
                 evaluation = without_bounds(evaluation)
         if not settings.private:
             measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
         trained = deployed.trained
         if any(map(releases_rows, (*(step for _, step in trained.leaves()), trained.final))):
             privacy = model_privacy(deployed, public_steps)  # held-out rows were released too
-        if evaluation.fairness:
+        if counted:
             privacy = with_counts(privacy, settings, source)
     try:
         bound_to, unbound = deployed.bound, ""

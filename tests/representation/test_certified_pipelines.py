@@ -55,6 +55,17 @@ def test_held_out_rows_are_released_and_counted():
     assert certificate.verify(model)
 
 
+@pytest.mark.parametrize("holdout", ["by_index", "training"])
+def test_noisy_counts_are_stated_beside_releases_for_training_rows_too(holdout):
+    model = fitted(LaplaceTransformer(EPSILON), LogisticRegression())
+    rows = X if holdout == "training" else RNG.normal(size=X.shape)
+    asked = {"groups": [0, 1], "pos_label": 1, "count_epsilon": 0.25, "holdout": holdout}
+    found = certify(model, rows, Y, sensitive_features=S, **asked)
+    said = [text for text in found.privacy.assumptions if "at ε = 0.25 for each" in text]
+    assert len(said) == 1
+    assert found.privacy.epsilon == model[0].releases_.total * EPSILON
+
+
 def test_a_private_classifier_behind_releases_states_its_promise_beside():
     final = DPSGDClassifier(epsilon=3.0, delta=1e-4, max_epochs=1, progress=False)
     privacy = certify(fitted(LaplaceTransformer(EPSILON), final)).privacy
