@@ -367,8 +367,8 @@ def test_a_plan_names_groups_that_are_too_small_and_the_options_that_help(told) 
     _, plan, _ = told("plan", "regions.csv", *asked, "--tolerance", ".15")
     assert (
         "Too small against every other group: “far east”, “west”. What helps: put them together "
-        "with groups that are treated like them (--merge NEW='far east,west'), or leave them out of the "
-        "training and of the claim (--leave-out 'far east')"
+        "with groups that are treated like them (--merge NEW='far east,west'), or leave them "
+        "out of the training and of the claim (--leave-out 'far east')"
     ) in plan
     _, plan, _ = told("plan", "bank.csv", *ASKED, "--tolerance", ".01")
     assert "Too small" not in plan  # of all groups, so that none can be left out
