@@ -54,7 +54,7 @@ def known_facts(
     from skfairdp.receipts.unwrap import charges_privacy  # so that no plan of a report loads it
 
     final, trained = deployed.final, deployed.trained.final
-    known = getattr(final, "classes_", ())
+    known: Any = getattr(final, "classes_", ())
     if len(known) and np.ndim(known[0]):
         raise ValueError(
             f"{type(final).__name__} answers with several outputs for each row (its classes_ lists "
