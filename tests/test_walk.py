@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
+from skfairdp.records.labels import _CUTS_TEXTS
 from tests.processes import in_one_worker, run_fresh
 from tests.walk import PACKAGE, walking
 
@@ -43,10 +45,12 @@ def counted() -> dict[str, Any]:
 def test_no_flow_enters_more_files_functions_or_rooms_than_its_limit(counted) -> None:
     assert counted.keys() == LIMITS.keys()
     counts = {flow: [*found.values()][:3] for flow, found in counted.items()}
+    # Pandas 2 cuts texts at NUL characters: labels are marked first, by one function more.
+    marked = np.array([0, _CUTS_TEXTS, 0])
     more = {
         flow: f"{found} > {LIMITS[flow]}"
         for flow, found in counts.items()
-        if any(n > most for n, most in zip(found, LIMITS[flow], strict=True))
+        if (np.array(found) > LIMITS[flow] + marked).any()
     }
     assert not more
 

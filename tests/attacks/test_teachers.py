@@ -46,8 +46,9 @@ class Net(nn.Module):
         self.layers = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 2))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """Logits."""
-        return self.layers(X)
+        """Logits; in training, of rows with a number drawn for each entry."""
+        # Dropout alone takes one number of some torch's generator, however many rows there are.
+        return self.layers(X + 0.1 * torch.rand(X.shape) if self.training else X)
 
 
 class HeldGenerator(Net):
