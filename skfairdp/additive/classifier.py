@@ -140,8 +140,8 @@ class DPAdditiveClassifier(AdditiveModel, CostSensitive):
         Returns
         -------
         ndarray of float64, shape (n_samples,)
-            Scores; above 0 the second class is predicted, which is the likelier one. With `costs`
-            less the score whose chance is ``threshold_``.
+            Scores; above 0 the second class is predicted. Without `costs` that is the likelier
+            class. With `costs`, the score of a chance of ``threshold_`` is subtracted.
         """
         score = self._scores(X)
         threshold = vars(self).get("threshold_")

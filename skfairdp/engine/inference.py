@@ -30,7 +30,7 @@ from skfairdp.protocol import FOUND_OUT
 
 # Numbers that a row is taken to meet: few repeated rows are tried, as predictions come often.
 _WORK = 1 << 13
-# To multiply.
+# Ways to multiply, the fastest first; each is tried where the one before goes by a row's place.
 _WAYS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (nullcontext, by_outputs, exactly)
 
 
@@ -73,7 +73,7 @@ def _products(
     rows: int,
     kind: Hashable | None = None,
 ) -> Iterator[bool]:
-    """Multiply as torch does, or exactly; the block learns whether no place of a row matters."""
+    """Multiply in the first of `_WAYS` that answers rows alike at every place, if one does."""
     known = None if kind is None else FOUND_OUT.get()
     key: tuple[Hashable, ...] = (kind, rows)
     if known is not None:  # with all by which torch chooses functions
@@ -87,7 +87,7 @@ def _products(
         if known is not None and key in known:
             how, apart = known[key]
         else:
-            for how in _WAYS:  # the fastest one first
+            for how in _WAYS:
                 with how():
                     apart = _alike_everywhere(answer, tables, rows)
                 if apart:

@@ -49,7 +49,11 @@ class StatedCosts:
     def of(
         cls, costs: Mapping[Any, float], weights: Mapping[Any, float], labels: Sequence[Any]
     ) -> StatedCosts:
-        """Read costs by label, and weights of the loss, which multiply the odds of its minimum."""
+        """Read costs and class weights by label, in the order of the classes.
+
+        A net trained with class weights gives odds that are multiplied by their ratio, and so is
+        the threshold.
+        """
         first, second = (float(costs[label]) for label in labels)
         largest = max(first, second)
         weighed = math.log(weights[labels[1]] / weights[labels[0]]) if weights else 0.0
@@ -134,7 +138,8 @@ def counted_scores(
 ) -> Floats:
     """Release how many records of each label have scores between neighbouring thresholds.
 
-    `chances`: of the second class (n,), of rows. Result (`N_BINS`, 2).
+    `chances`: gives each row's chance of the second class, shape (n,). Result: noisy counts of
+    shape (`N_BINS`, 2), a column for each class.
     """
 
     def entries(rows: Rows) -> list[NDArray[np.int64]]:

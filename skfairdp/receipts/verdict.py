@@ -95,8 +95,10 @@ def _enough(plan: Plan, ratio: float) -> str:
         for s in plan.segments
     )
     n = max(totals, default=0.0) * ratio / DOUBTFUL
+    if not 0 < n < 1e12:
+        return ""
     # Two digits: it is a rule of thumb.
-    return f" ({significant_up(n, 2)} records would be enough by this rule)" if 0 < n < 1e12 else ""
+    return f" ({math.ceil(float(significant_up(n, 2))):,} records would be enough by this rule)"
 
 
 def noise_ratios(

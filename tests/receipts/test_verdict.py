@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from dataclasses import replace
 
@@ -188,3 +189,11 @@ def test_once_as_long_is_said_without_a_number(ratio: float, said: str) -> None:
     assert verdict.ratio == pytest.approx(ratio)
     assert said in verdict.text
     assert " 1 times" not in verdict.text
+
+
+@pytest.mark.parametrize("ratio", [0.3, 2.0, 50.0])
+def test_the_number_of_records_that_would_be_enough_is_written_out(ratio: float) -> None:
+    plan = plan_of(steps=1, batch=500.0, noise=500.0 * ratio)  # of 1,000 records
+    text = verdict_on(plan).text
+    (found,) = re.findall(r"\(([\d,]+) records would be enough by this rule\)", text)
+    assert found == f"{round(1000 * ratio / 0.1):,}"
