@@ -188,7 +188,8 @@ def _by_patches(
     kernels = weight.flatten(1).t().expand(len(delta), -1, -1)
     patches = torch.bmm(kernels, delta.flatten(2))
     how: Any = layer.kernel_size, layer.dilation, layer.padding, layer.stride
-    return functional.fold(patches, shape[2:], *how)
+    back: torch.Tensor = functional.fold(patches, shape[2:], *how)
+    return back
 
 
 def _layer_gradients(
