@@ -173,7 +173,8 @@ def _by_channels_last(
 ) -> torch.Tensor:
     """Return the gradient of a convolution's input, in half the time of the usual layout."""
     weight, delta = (t.contiguous(memory_format=torch.channels_last) for t in (weight, delta))
-    back = conv2d_input(shape, weight, delta, layer.stride, layer.padding, layer.dilation)
+    how: Any = layer.stride, layer.padding, layer.dilation
+    back: torch.Tensor = conv2d_input(shape, weight, delta, *how)
     return back.contiguous()
 
 
