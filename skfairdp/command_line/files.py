@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from skfairdp.command_line.request import Request
 
 YAML = (".yaml", ".yml")
+# Seconds without a change after which no run still writes an unfinished file.
+_ABANDONED = 600.0
 
 
 def read_document(path: Path) -> Any:
@@ -99,6 +104,20 @@ def _check_can_write(path: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
+    _clear_remains(path.resolve())
+
+
+def _unfinished(path: Path) -> str:
+    """Name the beginning of what a file is called until it is whole."""
+    return f".{path.name}.skfairdp-"
+
+
+def _clear_remains(path: Path) -> None:
+    """Remove unfinished files of runs that were killed."""
+    for left in path.parent.glob(f"{glob.escape(_unfinished(path))}*"):
+        with suppress(OSError):  # another run may write or remove it, or own it
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -118,7 +137,7 @@ def _is_replaced(path: Path) -> bool:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_unfinished(path))
     beside = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
