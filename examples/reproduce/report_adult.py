@@ -56,14 +56,16 @@ def main() -> None:
     found = []
     for run in range(given.runs):
         with contextlib.redirect_stdout(io.StringIO()):
-            shown = command(words) == 0
+            code = command(words)
+        if code not in (0, 1):
+            raise SystemExit(code)
+        shown = code == 0
         certificate = json.loads((given.folder / "certificate.json").read_text(encoding="utf-8"))
         right, rows = (certificate["accuracy"][name] for name in ("right", "rows"))
         bound, gap = (certificate["fairness"][0][name] for name in ("bound", "estimate"))
         found.append((right / rows, float(bound), float(gap), shown))
-        print(
-            run, "accuracy {:.4f} bound {:.4f} gap {:.4f} shown {}".format(*found[-1]), flush=True
-        )
+        each = "accuracy {:.4f} bound {:.4f} gap {:.4f} shown {}"
+        print(run, each.format(*found[-1]), flush=True)
     accuracy, bounds, gaps, shown = np.array(found, dtype=float).T
     error = accuracy.std(ddof=1) / np.sqrt(len(found)) if len(found) > 1 else float("nan")
     print(
