@@ -23,7 +23,7 @@ from skfairdp.aggregation.query_rows import (
     queries_of,
 )
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
-from skfairdp.base.expected_checks import expecting
+from skfairdp.base.predictors import expecting
 from skfairdp.foundation.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.foundation.documentation import complete_docstrings
 from skfairdp.foundation.parameters import Choice

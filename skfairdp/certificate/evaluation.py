@@ -18,7 +18,7 @@ from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.certificate.outcomes import Accuracy, Outcomes
 from skfairdp.certificate.score_counts import ScoreCounts
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
-from skfairdp.fairness.bounds.noisy_cells import noise_variance
+from skfairdp.fairness.bounds.noisy_counts import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.guarantee import FairnessGuarantee, cell_counts, group_text

@@ -15,8 +15,8 @@ from scipy.special import softmax
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from skfairdp.engine.clipping.linear_stacks import goes_row_by_row
 from skfairdp.engine.exact_products import DispatchMode, by_outputs, exactly, is_on
+from skfairdp.engine.modules import goes_row_by_row
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import (
     DEFAULT_ROWS,

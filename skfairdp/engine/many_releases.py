@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.clipping.norms import (
     clip_factors,
     rounding_margin,
@@ -31,6 +30,7 @@ from skfairdp.engine.clipping.norms import (
     sum_margin,
 )
 from skfairdp.engine.exact_products import bits_for, on_grid
+from skfairdp.engine.modules import linear_stack
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PlanError

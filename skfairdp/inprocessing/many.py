@@ -20,15 +20,14 @@ from skfairdp.engine.optimizers import ManyOptimizers, flatten, unflatten
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
-from skfairdp.engine.run import ReadRows, Run
-from skfairdp.engine.training import schedule_factors
+from skfairdp.engine.run import ReadRows, Run, schedule_factors
 from skfairdp.exceptions import PrivacyWarning, UtilityWarning, warn_user
 from skfairdp.foundation.parameters import COUNT, check_parameters
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import Charge, Quote, Receipt
-from skfairdp.receipts.verdict import WEAK
+from skfairdp.receipts.quoted import WEAK
 from skfairdp.records import Given
 from skfairdp.records.stored_rows import stored_rows
 

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from skfairdp.base import Planned, PrivateClassifier
-from skfairdp.base.expected_checks import FRESH_FITS, expecting
+from skfairdp.base.predictors import FRESH_FITS, expecting
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.foundation import assumptions

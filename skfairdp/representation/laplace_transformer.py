@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.base.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
+from skfairdp.base.predictors import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.foundation.parameters import Number, check_parameters
 from skfairdp.foundation.scikit_learn import OneToOneFeatureMixin
 from skfairdp.privacy.noise import NoiseSource

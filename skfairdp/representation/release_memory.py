@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.foundation.documentation import completed_by
-from skfairdp.privacy.mechanisms.geometric import geometric, units_of
+from skfairdp.privacy.mechanisms.integer_noise import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.records.one_column import unmasked
 

@@ -24,9 +24,8 @@ from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
 from skfairdp.certificate.outcomes import Accuracy
 from skfairdp.certificate.registry import ANSWERED, answers
-from skfairdp.certificate.render.elements import Table
+from skfairdp.certificate.render.elements import PLAIN, Table, arranged, template_names
 from skfairdp.certificate.render.html import _table
-from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.fairness.guarantee import CellCount
 from skfairdp.fairness.recomputing import recomputed_intervals

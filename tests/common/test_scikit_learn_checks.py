@@ -25,7 +25,7 @@ from skfairdp import (
     representation,
 )
 from skfairdp.aggregation import ReweighedClassifier
-from skfairdp.base.expected_checks import DRAWN_DECISIONS
+from skfairdp.base.predictors import DRAWN_DECISIONS
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicBinner, PublicEncoder, PublicScaler
 from tests.common.halves import with_groups_made_up

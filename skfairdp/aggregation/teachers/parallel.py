@@ -28,7 +28,7 @@ from skfairdp.aggregation.teachers.isolation import alone, noting_interrupts
 from skfairdp.engine.inference import outputs
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
-from skfairdp.engine.training import Progress
+from skfairdp.engine.run import Progress
 
 # Random streams of a teacher in addition to that of its own parameters.
 _FITTING, _ANSWERING = 1, 2

@@ -11,7 +11,8 @@ from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import COUNTED, PUBLIC, Fact
 from skfairdp.certificate.registry import answers, check_about
 from skfairdp.certificate.render import group_sections
-from skfairdp.certificate.render.elements import KeyFigures, Section, Table
+from skfairdp.certificate.render.elements import PLAIN, KeyFigures, Section, Table, arranged
+from skfairdp.certificate.render.group_sections import scores_section
 from skfairdp.certificate.render.record_sections import (
     Frontier,
     Watch,
@@ -20,8 +21,6 @@ from skfairdp.certificate.render.record_sections import (
     of_monitor,
     of_path,
 )
-from skfairdp.certificate.render.score_sections import scores_section
-from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS

@@ -17,13 +17,15 @@ import pandas as pd
 
 from skfairdp.exceptions import LedgerError
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import RESERVED, RETURNED, Entry
 from skfairdp.privacy.ledger.records import (
     APPLICATION,
     BUDGET,
     PEOPLE,
+    RESERVED,
+    RETURNED,
     VERSION,
     Damaged,
+    Entry,
     Head,
     Record,
     append,

@@ -10,7 +10,7 @@ from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import PlanError
-from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS
+from skfairdp.privacy.mechanisms.integer_noise import SCALE_BITS
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, _factor, prefix_norm, within_norm
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import GRID_FAILURE, Block, Plan, Segment
