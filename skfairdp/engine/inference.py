@@ -124,7 +124,10 @@ def _described(value: Any) -> Hashable:
         return type(value), tuple(map(_described, value))
     if value is None or isinstance(value, int | float | str | torch.dtype | torch.device):
         return type(value), value
-    raise TypeError(f"{value!r} is no setting.")
+    raise TypeError(
+        "A setting of a module must be a number, a text, None, a dtype, a device or a collection "
+        f"of these; got {type(value).__name__}."
+    )
 
 
 def _in_turn(answer: Callable[..., Tensor]) -> Callable[..., Tensor]:

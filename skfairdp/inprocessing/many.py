@@ -183,7 +183,10 @@ def _planned(
     for model, own_net in zip(others, own_nets, strict=True):
         alike = np.array_equal(model.classes, first.classes)  # type: ignore[arg-type]
         if model.public_parity is not None or not alike:
-            raise ValueError("Models that differ in classes or public_parity: fit them apart.")
+            raise ValueError(
+                "Models that are trained together have the same 'classes' and no 'public_parity'; "
+                "one differs: fit it apart."
+            )
         seed, noise = model._randomness()
         parameters = model.get_params(deep=False).items()
         key = repr([(n, v) for n, v in parameters if n not in _NOT_PLANNED])

@@ -246,7 +246,10 @@ class PrivateThinningClassifier(Planned, PrivateClassifier):
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         if sensitive_features is None:
             if self.groups is not None:
-                raise ValueError("'groups' is set, but fit got sensitive_features=None.")
+                raise ValueError(
+                    "'groups' is set, but fit got sensitive_features=None: pass the group of each "
+                    "row, or leave 'groups' out."
+                )
             return Groups(("all",), np.zeros(n, dtype=np.int64))
         return groups_of_training(sensitive_features, n, self.groups)
 

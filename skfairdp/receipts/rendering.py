@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.relations import ADJACENCIES, PROTECTS
+from skfairdp.privacy.relations import neighbours_text, protected_text
 from skfairdp.receipts.room import LedgerRoom
 from skfairdp.records.facts import RowFacts
 
@@ -116,8 +116,8 @@ def statements_of(quote: Quote) -> list[str]:
     else:
         said.append(
             f"Costs ε = {significant_up(stated.epsilon)} at δ = {as_given(stated.delta)}, "
-            f"under {stated.adjacency} ({ADJACENCIES[stated.adjacency]}); protects "
-            f"{PROTECTS[stated.protects]}."
+            f"under {stated.adjacency} ({neighbours_text(stated.protects, stated.adjacency)}); "
+            f"protects {protected_text(stated.protects, stated.adjacency)}."
         )
     if quote.bought:
         said.append(

@@ -123,7 +123,10 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         if facts.n_features is None:
-            raise ValueError("'n_features' is needed: the noise of a column grows with it.")
+            raise ValueError(
+                "'n_features' is needed, as the noise of a column grows with it: give the number "
+                "of columns."
+            )
         randomizer = LaplaceRandomizer(self.epsilon, facts.n_features, self.bound)
         return self._release_quote(randomizer, facts)
 

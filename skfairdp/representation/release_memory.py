@@ -100,7 +100,9 @@ class RowStreams:
             releases would be the difference of the hidden values.
         """
         if not np.array_equal(self._hidden[rows], hidden):
-            raise ValueError("the noise of these streams belongs to other hidden values")
+            raise ValueError(
+                "the noise of these streams belongs to other hidden values: make the streams anew"
+            )
         return RowStreams(self._state, self._people[rows], self._hidden[rows])
 
     def digests(self) -> NDArray[np.uint64]:

@@ -328,7 +328,7 @@ def test_alternatives_of_a_search_stand_beside_those_of_the_ledger(
     with ledger.charge(spent, activity="fit", estimator="E"):
         pass
     searched = replace(public, facts=(Fact("alternatives", "12 by Search", "public"),))
-    told = "12 by Search (public); fits in the ledger below: 1 (public)."
+    told = "12 by Search (public); the ledger below lists 1 fit or search on these data (public)."
     for template in set(template_names()) - {PLAIN}:
         assert told in searched.to_html(template=template, ledger=ledger)
 

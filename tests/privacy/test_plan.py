@@ -141,7 +141,7 @@ def test_what_is_no_part_of_a_plan_is_refused_with_what_to_pass(drawn):
 
 
 def test_a_step_that_releases_nothing_is_not_drawn():
-    with pytest.raises(PlanError, match="they are made"):
+    with pytest.raises(PlanError, match="0 are left"):
         Meter(PLAN).draw(WARM_UP)
 
 

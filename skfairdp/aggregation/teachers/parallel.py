@@ -166,7 +166,9 @@ def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
         # Its own copy: what a teacher writes into its rows must not reach the next one.
         codes = np.asarray(model.predict(X.copy())).astype(np.int64)
     if codes.shape != (len(X),):
-        raise ValueError(f"predict returned shape {codes.shape} for {len(X)} rows")
+        raise ValueError(
+            f"predict must return one label for each of {len(X)} rows; got the shape {codes.shape}"
+        )
     return codes
 
 

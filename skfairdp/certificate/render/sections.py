@@ -89,7 +89,9 @@ def certificate_sections(
     """
     facts = claims.facts
     if ledger is not None:
-        fits = f"fits in the ledger below: {len(ledger.entries())}"
+        n_fits = sum(entry.activity in ("fit", "search") for entry in ledger.entries())
+        what = "fit or search" if n_fits == 1 else "fits or searches"
+        fits = f"the ledger below lists {n_fits} {what} on these data"
         facts = (*facts, Fact("alternatives", fits, PUBLIC))
     about = {} if about is None else about
     if about:
@@ -331,7 +333,9 @@ def _privacy(privacy: PrivacyGuarantee | None, *, attacker: bool) -> Section:
 
 def _is_technical(text: str) -> bool:
     """Whether an assumption is about random numbers and arithmetic."""
-    return is_arithmetic(text) or text.startswith("The counts of the held-out rows")
+    # The second opening is of older files.
+    counted = ("The counts were released", "The counts of the held-out rows")
+    return is_arithmetic(text) or text.startswith(counted)
 
 
 def _annex(claims: Claims) -> Section:
