@@ -42,6 +42,10 @@ ADJUSTED_DECISIONS = dict.fromkeys(
     ("check_classifiers_train", "check_decision_proba_consistency"),
     "predict and decision_function are adjusted to the tolerance, predict_proba is not",
 )
+DECISIONS_FOR_COSTS = {
+    "check_classifiers_train": "predict follows the threshold for the stated costs; the check "
+    "expects the likelier class"
+}
 UNCORRELATED_DECISIONS = {
     "check_classifiers_train": "decisions are kept uncorrelated with groups: of two columns one "
     "direction is left, which for groups that chance made may say little about the label"

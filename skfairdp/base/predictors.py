@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base.estimator import PrivateEstimator
 from skfairdp.base.expected_checks import (
+    DECISIONS_FOR_COSTS,
     DRAWN_DECISIONS,
     FRESH_FITS,
     FRESH_REGRESSIONS,
@@ -91,7 +92,8 @@ class PrivateClassifier(ClassifierMixin, PrivatePredictor):
         tags.classifier_tags.poor_score = True
         tags.classifier_tags.multi_class = self._multiclass
         drawn = DRAWN_DECISIONS if self._draws_decisions else {}
-        return expecting(tags, tags.expected_failed_checks, drawn)
+        for_costs = DECISIONS_FOR_COSTS if getattr(self, "costs", None) is not None else {}
+        return expecting(tags, tags.expected_failed_checks, drawn, for_costs)
 
     @property
     def _draws_decisions(self) -> bool:
