@@ -47,7 +47,7 @@ _turn = threading.Lock()  # held while a release is counted and charged
 
 
 def _fresh_turn() -> None:
-    """In a forked process: its lock is free, whoever held it in the parent."""
+    """In a forked process: its lock is free, also if a thread of the parent held it."""
     global _turn
     _turn = threading.Lock()
 

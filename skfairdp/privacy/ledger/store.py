@@ -37,7 +37,7 @@ from skfairdp.privacy.ledger.totals import Budget
 SHORTEST = 512
 # A composition is computed while others wait: seconds each, for dozens of workers.
 PATIENCE = 600.0
-# Code points beside those of control and format that no text shows: joiners, fillers,
+# Code points, next to those of control and format, that no text shows: joiners, fillers,
 # selectors of variants (Unicode's "default ignorable").
 _HIDDEN = (
     *(range(0x034F, 0x0350), range(0x115F, 0x1161), range(0x17B4, 0x17B6), range(0x180B, 0x1810)),
