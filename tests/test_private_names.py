@@ -39,7 +39,10 @@ LISTED: dict[str, tuple[str, set[str]]] = {
         },
     ),
     "engine/inspection.py": ("tests/engine/test_modules.py", {"_BatchNorm", "_InstanceNorm"}),
-    "engine/processes.py": ("tests/engine/test_processes.py", {"_get_default_store"}),
+    "engine/processes.py": (
+        "tests/engine/test_processes.py",
+        {"_get_backend", "_get_default_store"},
+    ),
     "engine/randomness.py": ("tests/attacks/test_generators.py", {"_overloadname", "_schema"}),
     "foundation/parameters.py": ("tests/attacks/test_callbacks.py", {"_skl_callbacks"}),
     "interchange/skops_files.py": (

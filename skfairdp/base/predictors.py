@@ -54,6 +54,10 @@ ADJUSTED_DECISIONS = dict.fromkeys(
     ("check_classifiers_train", "check_decision_proba_consistency"),
     "predict and decision_function are adjusted to the tolerance, predict_proba is not",
 )
+DECISIONS_FOR_COSTS = {
+    "check_classifiers_train": "predict follows the threshold for the stated costs; the check "
+    "expects the likelier class"
+}
 UNCORRELATED_DECISIONS = {
     "check_classifiers_train": "decisions are kept uncorrelated with groups: of two columns one "
     "direction is left, which for groups that chance made may say little about the label"
@@ -149,7 +153,8 @@ class PrivateClassifier(ClassifierMixin, PrivatePredictor):
         tags.classifier_tags.poor_score = True
         tags.classifier_tags.multi_class = self._multiclass
         drawn = DRAWN_DECISIONS if self._draws_decisions else {}
-        return expecting(tags, tags.expected_failed_checks, drawn)
+        for_costs = DECISIONS_FOR_COSTS if getattr(self, "costs", None) is not None else {}
+        return expecting(tags, tags.expected_failed_checks, drawn, for_costs)
 
     @property
     def _draws_decisions(self) -> bool:

@@ -102,7 +102,7 @@ def test_the_release_counts_each_row_once_and_draws_from_the_plan() -> None:
     # The third row contributes nothing, nor does the last.
     assert np.array_equal(sums, [[1, 1, 1, 2], [0, -1, -1, -1]])
     assert stds.shape == (4,)
-    with pytest.raises(PlanError, match="it is made"):
+    with pytest.raises(PlanError, match="0 are left"):
         release.prefix_sums(planned, entries, (2, 4))
 
 
