@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from skfairdp.command_line.request import Request
 
 YAML = (".yaml", ".yml")
-# Seconds without a change after which no run still writes an unfinished file.
-_ABANDONED = 600.0
+# Beginning of a file's name until it is whole, and seconds without a change after which no run
+# still writes it.
+_UNFINISHED, _ABANDONED = ".{}.skfairdp-", 600.0
 
 
 def read_document(path: Path) -> Any:
@@ -104,17 +105,8 @@ def _check_can_write(path: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
-    _clear_remains(path.resolve())
-
-
-def _unfinished(path: Path) -> str:
-    """Name the beginning of what a file is called until it is whole."""
-    return f".{path.name}.skfairdp-"
-
-
-def _clear_remains(path: Path) -> None:
-    """Remove unfinished files of runs that were killed."""
-    for left in path.parent.glob(f"{glob.escape(_unfinished(path))}*"):
+    whole = path.resolve()
+    for left in whole.parent.glob(f"{glob.escape(_UNFINISHED.format(whole.name))}*"):
         with suppress(OSError):  # another run may write or remove it, or own it
             if time.time() - left.stat().st_mtime > _ABANDONED:
                 left.unlink()
@@ -137,7 +129,7 @@ def _is_replaced(path: Path) -> bool:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_unfinished(path))
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_UNFINISHED.format(path.name))
     beside = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
