@@ -49,7 +49,8 @@ from tests.common.halves import (
     QuietFairPathOfThree,
 )
 
-FAST: dict[str, Any] = {"max_epochs": 2, "progress": False}
+# Six steps.
+FAST: dict[str, Any] = {"max_epochs": 2, "batch_size": 100, "progress": False}
 
 VOTES: dict[str, Any] = {"n_teachers": 40, "n_answers": 100, "progress": False}
 # The rows of `people` lie within these bounds but for a few in a million.
@@ -141,17 +142,25 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
         "constrained",
         {
             # Two epochs leave it, in a quarter of fits, no better than a coin.
-            "fair path": QuietFairPath(max_epochs=10, progress=False),
+            "fair path": QuietFairPath(max_epochs=10, batch_size=100, progress=False),
             "fair path, equalised odds": QuietFairPath(
-                notion="equalized_odds", tolerance=0.9, max_epochs=10, progress=False
+                notion="equalized_odds",
+                tolerance=0.9,
+                max_epochs=10,
+                batch_size=100,
+                progress=False,
             ),
             # Tables of several classes carry more noise.
             "fair path, three classes": QuietFairPathOfThree(
-                tolerance=0.9, max_epochs=10, progress=False
+                tolerance=0.9, max_epochs=10, batch_size=100, progress=False
             ),
             # A wide tolerance: equal accuracy may cost all of it on so few rows.
             "fair path, accuracy parity": QuietFairPath(
-                notion="accuracy_parity", tolerance=0.9, max_epochs=10, progress=False
+                notion="accuracy_parity",
+                tolerance=0.9,
+                max_epochs=10,
+                batch_size=100,
+                progress=False,
             ),
         },
     ),
@@ -214,10 +223,8 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     PrivateFairEncoder: (
         "releasing",
         {
-            "encoder": PrivateFairEncoder(batch_size=100, **FAST),
-            "encoder, trained privately": PrivateFairEncoder(
-                train_privately=True, batch_size=100, **FAST
-            ),
+            "encoder": PrivateFairEncoder(**FAST),
+            "encoder, trained privately": PrivateFairEncoder(train_privately=True, **FAST),
         },
     ),
     PrivateTableEncoder: ("tables", {"table": PrivateTableEncoder(epsilon=1.0)}),

@@ -55,7 +55,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "PATE": _FEW_VOTES,
     "FairPATE": {**_FEW_VOTES, "tolerance": 1.0, "cold_start": 1},
     "SF-PATE, fair student": _FEW_VOTES,
-    "encoder": {"batch_size": "auto"},
 }
 APART_FROM_THE_ROSTER = (
     PublicBinner((-100.0, 100.0), n_bins=4, encoding="onehot", sparse_output=False),
@@ -90,8 +89,9 @@ def unexpected(estimator: Any, brief: bool = True) -> list[str]:
 def in_brief(estimator: Any) -> Any:
     """The same estimator, and those inside of it, with one epoch where they take several."""
     ends = ("max_epochs", "warmup_epochs")
-    given = {name: n for name, n in estimator.get_params().items() if name.endswith(ends)}
-    return clone(estimator).set_params(**dict.fromkeys(given, 1))
+    brief = {name: 1 for name in estimator.get_params() if name.endswith(ends)}
+    brief |= {name: "auto" for name in estimator.get_params() if name.endswith("batch_size")}
+    return clone(estimator).set_params(**brief)
 
 
 @pytest.mark.slow
