@@ -29,7 +29,7 @@ from skfairdp.base.expected_checks import DRAWN_DECISIONS
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicBinner, PublicEncoder, PublicScaler
 from tests.common.halves import with_groups_made_up
-from tests.common.roster import EVERY, FIRST, ROSTER, build
+from tests.common.roster import EVERY, FIRST, ROSTER, build, small_batches
 from tests.comparators.makings import EVERY as COMPARED
 
 
@@ -90,8 +90,7 @@ def in_brief(estimator: Any) -> Any:
     """The same estimator, and those inside of it, with one epoch where they take several."""
     ends = ("max_epochs", "warmup_epochs")
     brief = {name: 1 for name in estimator.get_params() if name.endswith(ends)}
-    brief |= {name: "auto" for name in estimator.get_params() if name.endswith("batch_size")}
-    return clone(estimator).set_params(**brief)
+    return clone(estimator).set_params(**brief, **small_batches(estimator))
 
 
 @pytest.mark.slow

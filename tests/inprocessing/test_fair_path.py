@@ -294,7 +294,9 @@ def test_tolerances_count_on_the_noise_that_was_released(fitted) -> None:
     ("notion", "threshold"),
     [*((notion, 0.5) for notion in sorted(NOTIONS)), ("demographic_parity", 0.3)],
 )
-@pytest.mark.parametrize("protects", ["record", "sensitive_features"])
+@pytest.mark.parametrize(
+    "protects", ["record", pytest.param("sensitive_features", marks=pytest.mark.slow)]
+)
 def test_without_noise_the_path_is_what_the_classifier_does(
     notion, threshold, protects, rows
 ) -> None:

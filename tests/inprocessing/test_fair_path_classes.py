@@ -358,6 +358,7 @@ def test_rows_on_disk_give_what_the_same_rows_in_memory_give() -> None:
     assert np.array_equal(memory.predict(X), stored.predict(X))
 
 
+@pytest.mark.slow
 def test_persons_and_three_groups_have_paths_of_several_classes() -> None:
     X, y, groups = crowd(3000)
     groups = np.where(np.random.default_rng(2).random(3000) < 0.3, "c", groups)

@@ -136,8 +136,8 @@ NOISY = [
     ("epsilon", "terms", "size", "n_groups", "gap", "base", "public"),
     shown(
         [
-            *((*NOISY[i], False) for i in (0, 1, 4)),
-            *((*NOISY[i], True) for i in (2, 3, 5)),
+            *((*NOISY[i], False) for i in (0, 3, 4)),
+            *((*NOISY[i], True) for i in (1, 2, 5)),
         ],
         [(*one, public) for public in (False, True) for one in NOISY],
     ),
@@ -175,13 +175,13 @@ def test_the_check_catches_noise_that_the_bound_was_not_told_of():
     source, one = NoiseSource(0), np.array([1])
     hits = successes + source.discrete_laplace(0.02, successes.shape)
     misses = trials - successes + source.discrete_laplace(0.02, successes.shape)
-    missed = 0
-    for hit, miss in zip(hits, misses, strict=True):
+    missed, many = 0, too_many(HOLDOUTS // 4)
+    for hit, miss in zip(hits[: HOLDOUTS // 4], misses, strict=False):
         cells = NoisyCells(hit, miss, one, one)
         missed += private_gap_upper_bound(cells, 5.0, confidence_level=LEVEL) < 0.3
-        if missed == TOO_MANY:
+        if missed == many:
             return
-    pytest.fail(f"{missed} bounds failed, {TOO_MANY} or more were to")
+    pytest.fail(f"{missed} bounds failed, {many} or more were to")
 
 
 BOTH = (None, 0.5)
