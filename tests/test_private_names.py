@@ -23,7 +23,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LISTED: dict[str, tuple[str, set[str]]] = {
     "base/fitted_state.py": ("tests/common/test_every_estimator.py", {"_sklearn_version"}),
     "comparators/base.py": ("tests/comparators/test_estimators.py", {"_sklearn_version"}),
-    "engine/clipping/linear_stacks.py": (
+    "engine/modules.py": (
         "tests/engine/test_clipping.py",
         {
             "_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks",
@@ -39,7 +39,10 @@ LISTED: dict[str, tuple[str, set[str]]] = {
         },
     ),
     "engine/inspection.py": ("tests/engine/test_modules.py", {"_BatchNorm", "_InstanceNorm"}),
-    "engine/processes.py": ("tests/engine/test_processes.py", {"_get_default_store"}),
+    "engine/processes.py": (
+        "tests/engine/test_processes.py",
+        {"_get_backend", "_get_default_store"},
+    ),
     "engine/randomness.py": ("tests/attacks/test_generators.py", {"_overloadname", "_schema"}),
     "foundation/parameters.py": ("tests/attacks/test_callbacks.py", {"_skl_callbacks"}),
     "interchange/skops_files.py": (

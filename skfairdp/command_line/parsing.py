@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import skfairdp
-from skfairdp.certificate.render.templates import PLAIN, template_names
+from skfairdp.certificate.render.elements import PLAIN, template_names
 from skfairdp.command_line.errors import Terminated, explained, show_warning, terminable
 from skfairdp.fairness.notions import NOTIONS
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from skfairdp import FairPathClassifier
 from skfairdp.command_line.planning import Outlook
-from skfairdp.fairness.showing import rate_variance, showing
+from skfairdp.fairness.smallest_gap import rate_variance, showing
 
 # What a path is printed at.
 TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)

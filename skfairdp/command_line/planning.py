@@ -19,7 +19,7 @@ from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import People
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.number_notions import GRID_CELLS
-from skfairdp.fairness.showing import Showing, rate_variance, showing
+from skfairdp.fairness.smallest_gap import Showing, rate_variance, showing
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee

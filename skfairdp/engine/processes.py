@@ -16,6 +16,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
+from weakref import finalize
 
 import numpy as np
 import torch
@@ -43,6 +44,13 @@ class Processes:
     def __enter__(self) -> Self:
         if self.size > 1:
             self._group = distributed.new_group(backend="gloo")
+            # A group that is freed ends its threads, in torch 2.6 and 2.7 while it holds Python's
+            # lock. A thread that has not freed the tensors of an exchange yet needs that lock, and
+            # both would wait forever. A backend gives the lock back before it ends its threads, so
+            # it has to outlive the group, wherever the last reference to the group is. No public
+            # function hands it out.
+            backend = self._group._get_backend(torch.device("cpu"))
+            finalize(self._group, lambda backend: None, backend).atexit = False
         return self
 
     def __exit__(self, *reason: Any) -> None:

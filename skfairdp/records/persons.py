@@ -47,7 +47,7 @@ _TIMES_THAT_ARE_CUT = re.compile(
     r"64\[\d*(?:ps|fs|as)\]|(?<!e)time64\[ns\]|(?:datetime|duration)\(time_unit='ns'|^time$"
 )
 _ROUNDED = (
-    "'person_ids' holds floats of 16 or 32 bits, or times that are read to fewer digits, whose "
+    "{name!r} holds floats of 16 or 32 bits, or times that are read to fewer digits, whose "
     "rounding could make one person of two. Read ids as text or as integers."
 )
 _HELD_OUT = b"one held-out row of each person"  # key of the hash of ids; public
@@ -103,9 +103,7 @@ def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
     Refused are missing ids, and ids of which it is not certain when two are the same. No message
     shows an id or how many there are.
     """
-    for declared in _declared_types(person_ids):
-        if _FLOATS_OF_FEWER_BITS.search(declared) or _TIMES_THAT_ARE_CUT.search(declared):
-            raise ValueError(_ROUNDED)
+    refuse_rounded(person_ids, "person_ids")
     ids = label_column(person_ids, n_rows, declared=True, name="person_ids")
     codes, found = factorized(ids)
     if bool(np.any(codes < 0)):
@@ -121,7 +119,7 @@ def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
     cells = ids if isinstance(ids, np.ndarray) and ids.dtype.kind == "O" else found
     types = set(map(type, cells))
     if any(issubclass(each, np.float16 | np.float32) for each in types):
-        raise ValueError(_ROUNDED)
+        raise ValueError(_ROUNDED.format(name="person_ids"))
     unknown = sorted(each.__name__ for each in types if not issubclass(each, _EXACT))
     if unknown:
         raise ValueError(
@@ -142,6 +140,13 @@ def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
             "rounded digit could make two persons of one. Read ids as text or as integers."
         )
     return Persons(codes, len(found), most)
+
+
+def refuse_rounded(ids: Any, name: str) -> None:
+    """Refuse a column of ids whose type rounds them."""
+    for declared in _declared_types(ids):
+        if _FLOATS_OF_FEWER_BITS.search(declared) or _TIMES_THAT_ARE_CUT.search(declared):
+            raise ValueError(_ROUNDED.format(name=name))
 
 
 def looks_like_an_identifier(name: Hashable) -> bool:

@@ -13,9 +13,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.foundation.documentation import completed_by
-from skfairdp.privacy.mechanisms.geometric import geometric, units_of
+from skfairdp.privacy.mechanisms.integer_noise import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.records.one_column import unmasked
+from skfairdp.records.persons import refuse_rounded
 
 _CHUNK = 2**16  # rows whose streams are held at a time, and fewer where they are wide:
 _NUMBERS = 2**22  # numbers of theirs that are copied at a time
@@ -100,7 +101,9 @@ class RowStreams:
             releases would be the difference of the hidden values.
         """
         if not np.array_equal(self._hidden[rows], hidden):
-            raise ValueError("the noise of these streams belongs to other hidden values")
+            raise ValueError(
+                "the noise of these streams belongs to other hidden values: make the streams anew"
+            )
         return RowStreams(self._state, self._people[rows], self._hidden[rows])
 
     def digests(self) -> NDArray[np.uint64]:
@@ -379,6 +382,7 @@ def _prefixed(content: bytes) -> bytes:
 
 def _encoded_ids(ids: ArrayLike) -> list[bytes]:
     """Ids as bytes, each with its kind and its length."""
+    refuse_rounded(ids, "ids")
     column = np.asarray(unmasked(ids), dtype=object)
     if column.ndim != 1:
         raise ValueError(f"ids has {column.ndim} dimensions; allowed is one id for each row")
@@ -394,6 +398,11 @@ def _encoded(value: Any) -> bytes:
     if isinstance(value, float | np.floating):
         # A whole number in a float, as pandas makes it of integers with missing values.
         number = float(value)
+        if isinstance(value, np.float16 | np.float32):
+            raise ValueError(
+                "ids has floats of 16 or 32 bits, whose rounding could make one person of two; "
+                "allowed are integers and texts"
+            )
         if not (number.is_integer() and abs(number) < 2**53):
             raise ValueError(
                 "ids has floats that are not whole numbers; allowed are integers and texts"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -41,6 +43,17 @@ Randomizer = LaplaceRandomizer | ResponseRandomizer
 # What a release promises, and for which neighbours.
 _KIND: Any = {"adjacency": "local", "protects": "released_representation"}
 NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
+_turn = threading.Lock()  # held while a release is counted and charged
+
+
+def _fresh_turn() -> None:
+    """In a forked process: its lock is free, also if a thread of the parent held it."""
+    global _turn
+    _turn = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fresh_turn)
 
 
 @dataclass
@@ -216,36 +229,37 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         `ids`: None for fresh noise. `hidden`: vectors that the randomiser hides. `encoder_digest`:
         used with ids only.
         """
-        streams, needed = None, 1
-        ledger = as_ledger(self.ledger)
-        book = ("", "") if ledger is None else (str(ledger.path), ledger.data_set)
-        if ids is not None:
-            # Refuses bad ids before anything is charged.
-            points = self.randomizer_.points(hidden)
-            streams = self.memory_.streams(ids, points, encoder_digest, self.randomizer_.identity)
-            counted = self.memory_.count(streams)
-            known = self.releases_.charged.get(book, 0)
-            needed = counted.most - known
         charge: AbstractContextManager[None] = nullcontext()
-        if ledger is not None and needed > 0:
-            noiseless = math.isinf(self.randomizer_.epsilon)
-            void = PrivacyGuarantee.void("a release without noise (epsilon=inf)", **_KIND)
-            stated = void if noiseless else self._stated(needed)
-            entry = ledger.reserve(stated, activity="transform", estimator=type(self).__name__)
-            charge = ledger.finishing(entry)
-        with charge:
+        # Of two threads that count at once each would take the other's release for its own.
+        with _turn:
+            ledger, needed, known = as_ledger(self.ledger), 1, 0
+            fresh = self._randomness()[1] if ids is None else None
+            book = ("", "") if ledger is None else (str(ledger.path), ledger.data_set)
+            if ids is not None:
+                # Refuses bad ids before anything is charged.
+                points = self.randomizer_.points(hidden)
+                identity = self.randomizer_.identity
+                streams = self.memory_.streams(ids, points, encoder_digest, identity)
+                counted = self.memory_.count(streams)
+                known = self.releases_.charged.get(book, 0)
+                needed = counted.most - known
+            if ledger is not None and needed > 0:
+                noiseless = math.isinf(self.randomizer_.epsilon)
+                void = PrivacyGuarantee.void("a release without noise (epsilon=inf)", **_KIND)
+                stated = void if noiseless else self._stated(needed)
+                entry = ledger.reserve(stated, activity="transform", estimator=type(self).__name__)
+                charge = ledger.finishing(entry)
             # Counted before anything is shown: a release that fails on its way may have been seen.
-            if streams is None:
-                fresh = self._randomness()[1]
+            if fresh is not None:
                 self.releases_.fresh += 1
                 self.releases_.reproducible |= fresh.reproducible
-                yield fresh
             else:
                 self.memory_.note(counted)
                 self.releases_.remembered = max(self.releases_.remembered, counted.most)
                 if ledger is not None:
                     self.releases_.charged[book] = max(known, counted.most)
-                yield streams
+        with charge:
+            yield streams if fresh is None else fresh
 
     def _stated(self, n_releases: int) -> PrivacyGuarantee:
         epsilon, event = self.randomizer_.epsilon, self.randomizer_.event

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from skfairdp.engine.clipping import layered
 from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.clipping.linear_stacks import leaves_of
 from skfairdp.engine.clipping.norms import rounding_margin
-from skfairdp.engine.modules import MLP, SmallCNN
+from skfairdp.engine.modules import MLP, SmallCNN, leaves_of
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.randomness import OwnDraws
@@ -338,6 +338,41 @@ def test_convolutions(make, patches, monkeypatch):
         got = clipper.clipped_sums(X, (y,), max_norm, weights)
         want = clipped_sum(module, objective_for(BINARY), X, (y,), max_norm, weights)
         assert_close(got, want, weights, max_norm)
+
+
+@pytest.mark.parametrize("make", CONVOLUTIONS.values(), ids=CONVOLUTIONS.keys())
+def test_convolutions_go_back_by_patches_on_other_devices(make, monkeypatch):
+    monkeypatch.setattr(layered, "_by_channels_last", layered._by_patches)
+    test_convolutions(make, 1 << 17, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("stride", "padding", "dilation"), [(1, 0, 1), (2, 1, 1), ((3, 1), (2, 0), 2)]
+)
+def test_both_ways_back_through_a_convolution_agree(stride, padding, dilation):
+    layer = nn.Conv2d(2, 3, 3, stride=stride, padding=padding, dilation=dilation).double()
+    X = torch.randn(5, 2, 11, 10, dtype=torch.float64)
+    delta = torch.randn_like(layer(X))
+    weight = layer.weight.detach()
+    some = layered._by_channels_last(layer, X.shape, weight, delta)
+    torch.testing.assert_close(layered._by_patches(layer, X.shape, weight, delta), some)
+
+
+@pytest.mark.parametrize(("device", "parts"), [("cpu", 3), ("meta", 1)])
+def test_products_of_patches_are_of_one_shape(device, parts, monkeypatch):
+    """A shorter last part may be rounded otherwise, as a GPU's products of 40 and 16 rows were."""
+    seen, multiply = [], torch.bmm
+
+    def watched(left, right, *, out):
+        seen.append(left.shape)
+        return multiply(left, right, out=out)
+
+    monkeypatch.setattr(torch, "bmm", watched)
+    layer = nn.Conv2d(1, 16, 5, stride=3, padding=2, device=device)
+    images, delta = (torch.zeros(96, *s, device=device) for s in ((1, 48, 48), (16, 16, 16)))
+    assert layered._patch_products(layer, images, delta, 96).shape == (96, 16, 25)
+    assert len(seen) == parts
+    assert len(set(seen)) == 1
 
 
 def test_active_dropout_between_convolutions_differs_by_record():

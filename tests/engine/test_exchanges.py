@@ -19,6 +19,15 @@ from tests.processes import as_one_of_two
 Gathered = Callable[[Any], Any]
 
 
+class PlayedGroup:
+    """Group of torch.distributed without connections."""
+
+    group_name = "played"
+
+    def _get_backend(self, device: torch.device) -> None:
+        assert device.type == "cpu"
+
+
 @pytest.fixture
 def two(monkeypatch: pytest.MonkeyPatch) -> Callable[[Gathered], Processes]:
     """Processes as the first of two sees them; the other answers what a function says."""
@@ -31,8 +40,7 @@ def two(monkeypatch: pytest.MonkeyPatch) -> Callable[[Gathered], Processes]:
 
     store = SimpleNamespace(add=meet, set=met.__setitem__, wait=lambda _: None)
     monkeypatch.setattr(distributed.distributed_c10d, "_get_default_store", lambda: store)
-    group = SimpleNamespace(group_name="played")
-    monkeypatch.setattr(distributed, "new_group", lambda **_: group)
+    monkeypatch.setattr(distributed, "new_group", lambda **_: PlayedGroup())
     monkeypatch.setattr(distributed, "destroy_process_group", lambda _: None)
 
     def started(other: Gathered) -> Processes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import json
 import os
@@ -184,6 +185,33 @@ def refusals():
     }
 
 
+def ended():
+    """End groups whose threads get a processor only while this process waits; count them."""
+    can = hasattr(os, "SCHED_IDLE")  # of Linux
+    if can:
+        allowed = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {allowed[RANK % len(allowed)]})
+    faulthandler.dump_traceback_later(120, exit=True)
+    n_ended = 0
+    for _ in range(5):
+        before = set(threads())
+        with Processes(True) as processes:
+            for one in set(threads()) - before:
+                os.sched_setscheduler(one, os.SCHED_IDLE, os.sched_param(0))
+            processes.agree({"the": "same"})
+        n_ended += 1
+    faulthandler.cancel_dump_traceback_later()
+    if can:
+        os.sched_setaffinity(0, allowed)
+    return n_ended
+
+
+def threads():
+    """Numbers of the threads of this process, where the system says them."""
+    folder = Path("/proc/self/task")
+    return [int(one.name) for one in folder.iterdir()] if folder.exists() else []
+
+
 def death():
     """Message of the first process when the other one dies in a step, or fails."""
     calls, add_up = [], Processes.add_up
@@ -235,6 +263,7 @@ TASKS = {
         noise(),
         refusals(),
         tables(),
+        ended(),
     ],
     "others": lambda: (
         same_as_alone(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import pickle
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -23,6 +26,7 @@ from skfairdp.certificate import Certificate
 from skfairdp.exceptions import BudgetExceededError, PrivacyWarning
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.representation import LaplaceTransformer, downstream_bound
+from skfairdp.representation.release_memory import ReleaseMemory
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 IDS = np.arange(60)
@@ -216,6 +220,40 @@ def test_a_release_that_fails_on_its_way_is_counted_and_charged(tmp_path, monkey
         transformer.transform(X)
     assert transformer.releases_.fresh == 1
     assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("ids", [["ann"] * 3, None])
+def test_threads_that_release_at_once_are_all_counted_and_charged(ids, tmp_path, monkeypatch):
+    """Three hidden values of one person, or three calls without ids, are three releases."""
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    transformer = LaplaceTransformer(0.5, ledger=ledger).fit(X)
+    together = threading.Barrier(3)
+    count, reserve = ReleaseMemory.count, PrivacyLedger.reserve
+
+    def meet() -> None:  # nobody else comes where threads take turns
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(0.1)
+
+    def counted(memory, streams):
+        found = count(memory, streams)
+        meet()
+        return found
+
+    def reserved(ledger, *stated, **said):
+        entry = reserve(ledger, *stated, **said)
+        meet()
+        return entry
+
+    monkeypatch.setattr(ReleaseMemory, "count", counted)
+    monkeypatch.setattr(PrivacyLedger, "reserve", reserved)
+    rows = [np.full((3, 3), 0.1 * place) for place in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        released = list(pool.map(lambda own: transformer.transform(own, ids=ids), rows))
+    assert len(released) == 3
+    assert transformer.releases_.total == 3
+    assert transformer.privacy_.epsilon == 1.5
+    (total,) = ledger.totals()
+    assert total.epsilon == pytest.approx(1.5)
 
 
 def test_releases_without_noise_are_charged_as_such(tmp_path):

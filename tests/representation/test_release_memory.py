@@ -187,7 +187,7 @@ def test_equal_ids_are_one_person_whatever_their_type():
         np.array([7, 8], dtype=np.uint8),
         [7.0, 8.0],
         pd.Series([7, 8], index=[5, 6]),
-        [np.int64(7), np.float32(8)],
+        [np.int64(7), np.float64(8)],
         pd.array([7, 8], dtype="Int64"),
     ):
         assert np.array_equal(words(ids=same, hidden=two), expected)
@@ -222,6 +222,10 @@ def test_a_missing_id_is_refused(ids):
         ([1.5, 2.0], "not whole numbers"),
         ([1e300, 2.0], "not whole numbers"),
         ([b"a", b"b"], "type bytes"),
+        # 16777217 is 16777216 there: two people would be one, whose equal rows show.
+        (np.array([1.0, 2.0], dtype=np.float32), "floats of 16 or 32 bits"),
+        (pd.array([1, 2], dtype="Float32"), "floats of 16 or 32 bits"),
+        ([np.float32(1), np.float32(2)], "floats of 16 or 32 bits"),
         ([[1], [2]], "2 dimensions"),
         ([1, 2, 3], "3 entries; X has 2"),
         (1, "0 dimensions"),

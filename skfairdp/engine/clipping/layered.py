@@ -10,6 +10,7 @@ one convolution per record; the results are the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,9 +19,8 @@ from torch.nn import functional
 from torch.nn.grad import conv2d_input
 
 from skfairdp.engine.clipping.functional import FunctionalClipper
-from skfairdp.engine.clipping.linear_stacks import activation_for, leaves_of
 from skfairdp.engine.exact_products import Products
-from skfairdp.engine.modules import SmallCNN
+from skfairdp.engine.modules import SmallCNN, activation_for, leaves_of
 from skfairdp.engine.objectives import check_losses
 from skfairdp.engine.optimizers import FlatParameters
 
@@ -146,7 +146,7 @@ class _Linear(torch.autograd.Function):
 
 
 class _Convolution(torch.autograd.Function):
-    """Convolution with its backward pass in the channels-last layout, in half the time."""
+    """Convolution whose backward pass is fast on a CPU, and repeatable on a GPU."""
 
     @staticmethod
     def forward(
@@ -163,11 +163,33 @@ class _Convolution(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *deltas: torch.Tensor) -> Any:
-        layer: nn.Conv2d = ctx.layer
-        last = torch.channels_last
-        weight, delta = (t.contiguous(memory_format=last) for t in (*ctx.saved_tensors, *deltas))
-        back = conv2d_input(ctx.shape, weight, delta, layer.stride, layer.padding, layer.dilation)
-        return back.contiguous(), None, None, None
+        back = _by_channels_last if deltas[0].device.type == "cpu" else _by_patches
+        return back(ctx.layer, ctx.shape, *ctx.saved_tensors, *deltas), None, None, None
+
+
+def _by_channels_last(
+    layer: nn.Conv2d, shape: torch.Size, weight: torch.Tensor, delta: torch.Tensor
+) -> torch.Tensor:
+    """Return the gradient of a convolution's input, in half the time of the usual layout."""
+    weight, delta = (t.contiguous(memory_format=torch.channels_last) for t in (weight, delta))
+    how: Any = layer.stride, layer.padding, layer.dilation
+    back: torch.Tensor = conv2d_input(shape, weight, delta, *how)
+    return back.contiguous()
+
+
+def _by_patches(
+    layer: nn.Conv2d, shape: torch.Size, weight: torch.Tensor, delta: torch.Tensor
+) -> torch.Tensor:
+    """Return the gradient of a convolution's input by a product, and sums over patches.
+
+    cuDNN may add the terms of this gradient in another order at every call, in float32 without
+    TF32 for example. Then each record would have to go through the network by itself.
+    """
+    kernels = weight.flatten(1).t().expand(len(delta), -1, -1)
+    patches = torch.bmm(kernels, delta.flatten(2))
+    how: Any = layer.kernel_size, layer.dilation, layer.padding, layer.stride
+    back: torch.Tensor = functional.fold(patches, shape[2:], *how)
+    return back
 
 
 def _layer_gradients(
@@ -185,18 +207,30 @@ def _layer_gradients(
 def _patch_products(
     layer: nn.Conv2d, before: torch.Tensor, delta: torch.Tensor, n: int
 ) -> torch.Tensor:
-    """Return each record's weight gradient, in parts that bound the memory for patches.
+    """Return each record's weight gradient, computed in equal parts of the block.
 
     Parts without any of the first `n` records are left out: zeros.
     """
     upstream = delta.flatten(2)
     out = delta.new_zeros(len(delta), layer.out_channels, layer.weight[0].numel())
-    rows = max(1, _PATCH_ELEMENTS // (out.shape[2] * upstream.shape[2]))
+    rows = len(delta)
+    if delta.device.type == "cpu":  # a GPU has no such cache, and is fastest with all rows at once
+        rows = _rows_of_part(rows, _PATCH_ELEMENTS // (out.shape[2] * upstream.shape[2]))
     for start in range(0, n, rows):
         part = slice(start, start + rows)
         patches = _patches(layer, before[part], delta.shape[2:])
         torch.bmm(upstream[part], patches.transpose(1, 2), out=out[part])
     return out
+
+
+@cache
+def _rows_of_part(rows: int, cached: int) -> int:
+    """Return the largest divisor of a number of rows that is at most `cached`, or 1.
+
+    Kernels of products are chosen by shape: a shorter last part could be rounded otherwise than the
+    parts before it, so that the place of a record in its block would matter.
+    """
+    return max(part for part in range(1, max(1, min(rows, cached)) + 1) if rows % part == 0)
 
 
 def _patches(layer: nn.Conv2d, images: torch.Tensor, outputs: torch.Size) -> torch.Tensor:

@@ -17,13 +17,15 @@ import pandas as pd
 
 from skfairdp.exceptions import LedgerError
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import RESERVED, RETURNED, Entry
 from skfairdp.privacy.ledger.records import (
     APPLICATION,
     BUDGET,
     PEOPLE,
+    RESERVED,
+    RETURNED,
     VERSION,
     Damaged,
+    Entry,
     Head,
     Record,
     append,
@@ -37,6 +39,22 @@ from skfairdp.privacy.ledger.totals import Budget
 SHORTEST = 512
 # A composition is computed while others wait: seconds each, for dozens of workers.
 PATIENCE = 600.0
+# Code points, next to those of control and format, that no text shows: joiners, fillers,
+# selectors of variants (Unicode's "default ignorable").
+_HIDDEN = (
+    *(range(0x034F, 0x0350), range(0x115F, 0x1161), range(0x17B4, 0x17B6), range(0x180B, 0x1810)),
+    *(range(0x2065, 0x2066), range(0x3164, 0x3165), range(0xFE00, 0xFE10), range(0xFFF0, 0xFFF9)),
+    range(0xE0000, 0xE1000),
+)
+# Cyrillic and Greek letters, of which the small or the capital form looks like a Latin one, and
+# other signs for a hyphen, an apostrophe and quotation marks.
+_LOOKS_LIKE = str.maketrans(
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445"
+    "\u0455\u0456\u0458\u0501\u051b\u051d\u04bb\u04cf\u03b1\u03b2\u03b5\u03b6\u03b7\u03b9"
+    "\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u03f2\u03f3\u0131\u0261"
+    "\u2212\u02d7\u2043\u2018\u2019\u201b\u02bc\u2032\u00b4\u0060\u201c\u201d\u201e\u201f\u2033",
+    "abekmhopctyxsijdqwhlabezhikmvoptyxcjig---'''''''\"\"\"\"\"",
+)
 
 
 class Store:
@@ -169,12 +187,26 @@ class Store:
 
 
 def _as_read(name: str) -> str:
-    """Name without accidents of writing: case, blanks, composed letters, invisible characters."""
+    """Name without accidents of writing.
+
+    Those are case, blanks, composed letters, invisible characters, kinds of dashes and quotation
+    marks, and letters of another alphabet that look like Latin ones.
+    """
     # Twice, as lower case may need composing again.
     for _ in range(2):
         name = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    seen = (c for c in name if unicodedata.category(c) not in ("Cf", "Cc") or c.isspace())
-    return " ".join("".join(seen).split())
+    seen = "".join(map(_seen, name)).translate(_LOOKS_LIKE)
+    return " ".join(seen.split())
+
+
+def _seen(character: str) -> str:
+    """Return what is seen of a character: nothing, a blank, a hyphen, or itself."""
+    kind = unicodedata.category(character)
+    if character.isspace() or character == "\N{BRAILLE PATTERN BLANK}":
+        return " "
+    if kind in ("Cf", "Cc") or any(ord(character) in hidden for hidden in _HIDDEN):
+        return ""
+    return "-" if kind == "Pd" else character
 
 
 def _read(record: Record) -> dict[str, Any]:
@@ -188,7 +220,7 @@ def _read(record: Record) -> dict[str, Any]:
 def _entry(values: dict[str, Any]) -> Entry:
     try:
         if not all(isinstance(values[name], str) for name in ("activity", "estimator", "state")):
-            raise TypeError("a name is not a text")
+            raise TypeError("activity, estimator and state must be texts")
         return Entry.from_dict(values)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"entry {values['number']} cannot be read ({error})") from error
