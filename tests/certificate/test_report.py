@@ -235,7 +235,7 @@ def test_means_of_probabilities_have_hoeffding_intervals() -> None:
 
 def test_coverage_is_found_in_the_assumptions() -> None:
     assert "14 of 20 queries were answered" in page_of("answered")
-    assert "count the model&#x27;s answer to every held-out row" in page_of("ordinary")
+    assert "count the model&#x27;s answers to all held-out rows" in page_of("ordinary")
 
 
 def test_what_was_asked_for_is_answered() -> None:

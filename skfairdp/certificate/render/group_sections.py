@@ -217,7 +217,7 @@ def coverage(claims: Claims) -> Iterator[str]:
             yield f"Coverage: {answered_of_asked([c.group for c in asked], given, of)}."
     if any(claim.scope == DEPLOYED for claim in claims.fairness):
         rows = "their number is private" if claims.n_rows is None else f"{claims.n_rows} rows"
-        yield f"The rates count the model's answer to every held-out row inside the claim: {rows}."
+        yield f"The rates count the model's answers to all held-out rows inside the claim ({rows})."
     else:
         yield (
             "No held-out rows were evaluated, so there is no figure about who gets an answer from "

@@ -259,15 +259,16 @@ def _next(claims: Claims, epsilon: float | None, tolerance: float | None) -> Sec
         lines = ["If you accept its decisions in every group, deploy it and file this page."]
     else:
         lines = [
-            "Do not deploy it as a model with the requested limits: they are not shown. More "
-            "held-out people or a larger tolerance can change that; another run on these people "
-            "costs more of their privacy."
+            "This certificate does not show the requested limits: do not deploy the model as one "
+            "that keeps them. More held-out people or a larger tolerance can change that; another "
+            "run on these people costs more of their privacy."
         ]
     watched = (
         "the monitor named below" if claims.monitor_file else "skfairdp monitor, or GapMonitor"
     )
     lines += [
-        f"Watch its decisions: people change, and the claim is about those held out ({watched}).",
+        "Watch its decisions: people change, and the claim is about people like those held out "
+        f"({watched}).",
         "Certify again if the model, the people or the labels change, and once a year.",
     ]
     return Section("What next", (tuple(lines),), extra=True)
