@@ -81,8 +81,12 @@ def other_tolerances(model: FairPathClassifier) -> str:
             f"{strictest['gap_std']:.2g} from noise. The certificate's bound is about other rows, "
             "those held out, and does not depend on this estimate."
         )
+    noise = ""
+    if (found["accuracy"] > 1.0).any():
+        found["accuracy"] = found["accuracy"].clip(upper=1.0)
+        noise = " Noise took some accuracies above 1; they are written as 1."
     table = found.to_string(index=False, float_format="{:.3f}".format)
     return (
         "The same model at other tolerances, at no further privacy loss (estimates of its own "
-        f"noisy tables, about the rows it was trained on; not certified):\n{table}"
+        f"noisy tables, about the rows it was trained on; not certified).{noise}\n{table}"
     )

@@ -238,6 +238,11 @@ class Showing:
         reach = self.quantile(chance) * math.hypot(self.deviation, spread)
         return self.tolerance - self.margin - reach
 
+    @property
+    def smallest(self) -> float:
+        """Smallest tolerance that is shown with the usual probability at a true gap of zero."""
+        return self.margin + self.quantile() * self.deviation
+
     def quantile(self, chance: float = USUAL) -> float:
         """Standard deviations to spare, so that all groups together keep within a chance."""
         return float(ndtri(1.0 - (1.0 - chance) / self.others))

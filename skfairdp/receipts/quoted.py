@@ -233,8 +233,8 @@ def verdict_on(plan: Plan, *, n_features: int | None = None, crowd: float | None
         )
         return Verdict("doubtful", ratio, release, text)
     text = (
-        f"Enough records to learn from: the noise on {release!r} is at most {least} times as long "
-        f"as the longest sum that {whom} can reach together."
+        f"Enough records to learn from: in the release {release!r}, the noise is at most {least} "
+        f"of the largest sum that {whom} can have."
     )
     return Verdict("useful", ratio, release, text)
 
