@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from skfairdp.privacy.accounting import accountants, calibration, directions
+from skfairdp.privacy.accounting import accountants, calibration
 
 INTERVAL = 1e-3
-_FINE = directions.COARSEST, accountants._cost, calibration._solve
+_FINE = accountants.COARSEST, accountants._cost, calibration._solve
 _cost = lru_cache(maxsize=None)(accountants._cost.__wrapped__)
 _solve = lru_cache(maxsize=None)(calibration._solve.__wrapped__)
 
@@ -31,6 +31,6 @@ def account_finely(patch: pytest.MonkeyPatch) -> None:
 
 
 def _account(patch: pytest.MonkeyPatch, interval: float, cost: Any, solve: Any) -> None:
-    patch.setattr(directions, "COARSEST", interval)
+    patch.setattr(accountants, "COARSEST", interval)
     patch.setattr(accountants, "_cost", cost)
     patch.setattr(calibration, "_solve", solve)

@@ -22,8 +22,8 @@ from torch.overrides import _get_current_function_mode_stack
 
 from skfairdp.engine import exact_products, row_blocks
 from skfairdp.engine.clipping import base, functional, fused, norms
-from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.exact_products import _ByOutputs, _Replaced, is_on
+from skfairdp.engine.modules import LinearStack
 
 _VERDICTS: dict[tuple[object, ...], bool] = {}
 # All that verdicts are about, by the places in memory that it so keeps.

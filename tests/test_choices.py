@@ -85,8 +85,8 @@ LISTED: dict[str, dict[str, str]] = {
         "exact": "_enough",
         "proof": "_width _mean_below",
     },
-    "fairness/bounds/noisy_cells.py": {"proof": "cell_p_values combined_gap noise_tail"},
     "fairness/bounds/noisy_counts.py": {
+        "proof": "cell_p_values combined_gap noise_tail",
         "together": "_bound_of private_gap_lower_bound",
     },
     "fairness/bounds/number_gaps.py": {

@@ -137,7 +137,7 @@ class AdditiveModel(GradientPredictor):
         from skfairdp.additive.descent import PosteriorDescent
         from skfairdp.engine.modules import SomeInputs
         from skfairdp.engine.release import Statistic
-        from skfairdp.engine.training import run_segment
+        from skfairdp.engine.run import run_segment
 
         levels, *tables, steps = run.plan.segments[self._with_gradients]
         design, (block,) = self._design, steps.blocks

@@ -23,7 +23,7 @@ from skfairdp.aggregation.query_rows import (
     queries_of,
 )
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
-from skfairdp.base.expected_checks import expecting
+from skfairdp.base.predictors import expecting
 from skfairdp.foundation.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.foundation.documentation import complete_docstrings
 from skfairdp.foundation.parameters import Choice
@@ -276,7 +276,10 @@ class SFPATEClassifier(AggregatedClassifier):
         labels = column_or_1d(labels)
         found = positions(labels, rows.classes.tolist())
         if len(labels) != len(queries.X):
-            raise ValueError(f"y_public has {len(labels)} entries for {len(queries.X)} rows.")
+            raise ValueError(
+                f"y_public has {len(labels)} entries, and X_public has {len(queries.X)} rows: give "
+                "one label for each row."
+            )
         if (found < 0).any():
             raise ValueError(
                 f"y_public has labels other than {rows.classes.tolist()!r}; drop these rows."

@@ -28,7 +28,10 @@ def declare_sizes(
     sampling rates and noise, and the claim would be one for another relation.
     """
     if (sensitive_features is None) != (canaries.sensitive_features is None):
-        raise ValueError("sensitive_features of rows and canaries go together: both or neither.")
+        raise ValueError(
+            "sensitive_features is given for the rows or for the canaries alone: give it for both, "
+            "or for neither."
+        )
     parameters, size = estimator.get_params(deep=False), len(np.asarray(y)) + len(canaries)
     declared: dict[str, Any] = {"dataset_size": size} if "dataset_size" in parameters else {}
     if "group_sizes" in parameters and sensitive_features is not None:

@@ -156,12 +156,18 @@ def count_correct_guesses(
     score = np.asarray(scores, dtype=np.float64)
     coins = np.asarray(included, dtype=bool)
     if score.ndim != 1 or score.shape != coins.shape:
-        raise ValueError(f"scores {score.shape} and included {coins.shape} must be of one length.")
+        raise ValueError(
+            "scores and included must hold one entry for each canary; got the shapes "
+            f"{score.shape} and {coins.shape}."
+        )
     if np.isnan(score).any():
-        raise ValueError("scores holds NaN; a score must be a number for every canary.")
+        raise ValueError("scores holds NaN: give a number for every canary.")
     guesses = len(score) // 2 * 2 if n_guesses is None else n_guesses
     if guesses < 0 or guesses > len(score) or guesses % 2:
-        raise ValueError(f"n_guesses={n_guesses!r} must be even, of {len(score)} canaries at most.")
+        raise ValueError(
+            f"n_guesses={n_guesses!r} must be an even number from 0 to {len(score)}, the number of "
+            "canaries."
+        )
     order = np.argsort(score, kind="stable")
     half = guesses // 2
     guessed_out, guessed_in = order[:half], order[len(order) - half :]

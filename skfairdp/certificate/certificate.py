@@ -12,12 +12,11 @@ import pandas as pd
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import Examination, contradictions, examine
 from skfairdp.certificate.registry import registry_entry
-from skfairdp.certificate.render.elements import printable
+from skfairdp.certificate.render.elements import PLAIN, printable
 from skfairdp.certificate.render.html import html_page, notebook_html
 from skfairdp.certificate.render.plot import draw_bounds
 from skfairdp.certificate.render.record_sections import Frontier, Watch
 from skfairdp.certificate.render.sections import certificate_sections
-from skfairdp.certificate.render.templates import PLAIN
 from skfairdp.certificate.render.text import markdown_card, plain_text
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger

@@ -18,7 +18,7 @@ from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.certificate.outcomes import Accuracy, Outcomes
 from skfairdp.certificate.score_counts import ScoreCounts
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
-from skfairdp.fairness.bounds.noisy_cells import noise_variance
+from skfairdp.fairness.bounds.noisy_counts import noise_variance
 from skfairdp.fairness.bounds.rate_gaps import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.guarantee import FairnessGuarantee, cell_counts, group_text
@@ -97,8 +97,8 @@ def _outcomes(held: HeldOut, table: NDArray, settings: EvaluationSettings) -> Ou
 def without_bounds(evaluation: Evaluation) -> Evaluation:
     """Turn claims about rows that were trained on into remarks: nothing follows for others."""
     remarks = [
-        "Counted, with noise, on the rows that the model was trained on, which bounds nothing for "
-        f"other people: {claim.rates} of "
+        f"Noisy {claim.rates} of the rows that the model was trained on, from which no bound for "
+        "other people follows: "
         + ", ".join(
             f"{group_text(count.group)}{count.stratum and f' ({count.stratum})'} {count.rate:.3f}"
             for count in claim.counts

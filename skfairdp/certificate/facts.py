@@ -78,11 +78,11 @@ def known_facts(
         codes = "reason_codes(X) names the terms that spoke most against a decision"
         found.append(("reason codes", codes, PUBLIC))
     for search in deployed.searches:
-        of_whom = f"by {type(search).__name__}"
+        by_whom = f"candidates, compared by {type(search).__name__}"
         if charges_privacy(search):  # how many there were is a secret of its own
-            found.append(("alternatives", f"{search.n_iter} expected {of_whom}", DECLARED))
+            found.append(("alternatives", f"{search.n_iter} expected {by_whom}", DECLARED))
         elif hasattr(search, "cv_results_"):
-            found.append(("alternatives", f"{len(search.cv_results_['params'])} {of_whom}", PUBLIC))
+            found.append(("alternatives", f"{len(search.cv_results_['params'])} {by_whom}", PUBLIC))
     return tuple(Fact(name, str(value), source) for name, value, source in found if value)
 
 

@@ -38,15 +38,18 @@ class NumberErrors:
     def __post_init__(self) -> None:
         figures = [*vars(self).values()]
         if type(self.rows) is not int or self.rows < 2:
-            raise ValueError("'errors' must hold 2 rows at least.")
+            raise ValueError(f"'errors' must count 2 rows or more; got {self.rows!r}.")
         if not all(isinstance(x, int | float) and math.isfinite(x) and x >= 0 for x in figures):
-            raise ValueError("'errors' must hold finite numbers, none below 0.")
+            raise ValueError("'errors' must hold finite numbers >= 0.")
         for absolute, squared in (
             (self.absolute, self.squared),
             (self.absolute_constant, self.variance),
         ):
             if absolute**2 > squared * (1.0 + 1e-9) + 1e-300:
-                raise ValueError("'errors' contradict each other.")
+                raise ValueError(
+                    "'errors' contradict each other: a mean absolute error is above the root of "
+                    "the mean squared error."
+                )
         spread = math.sqrt(max(self.squared - self.absolute**2, 0.0) / self.rows)
         if abs(self.absolute_error - spread) > 1e-6 * math.sqrt(self.squared):
             raise ValueError("'absolute_error' does not follow from the other errors.")

@@ -63,7 +63,7 @@ class Outcomes:
         if not known or table.shape[2] != 2 or not np.isfinite(table).all():
             raise ValueError("'outcomes' must hold counts of each group, label and answer.")
         if self.count_epsilon is None and table.min() < 0:
-            raise ValueError("'outcomes' holds negative counts, and no noise that explains them.")
+            raise ValueError("'outcomes' holds negative counts, which only noisy counts can be.")
         plain = tuple(tuple((float(a), float(b)) for a, b in of_group) for of_group in table)
         object.__setattr__(self, "counts", plain)
 
@@ -135,7 +135,7 @@ class Accuracy:
     --------
     >>> from skfairdp.certificate.outcomes import Accuracy
     >>> print(Accuracy(rows=1000, right=810, constant=760, error=15.0, noisy=False))
-    Accuracy on the held-out rows: 0.810; of the most frequent label for everybody: 0.760.
+    Accuracy on the held-out rows: 0.810; with the most frequent label for everybody: 0.760.
     """
 
     rows: float
@@ -217,7 +217,7 @@ class Accuracy:
         why = "it is worse." if worse else "the difference is within its error."
         return (
             f"{'Noisy accuracy' if self.noisy else 'Accuracy'} on the held-out rows: {model:.3f}; "
-            f"of the most frequent label for everybody: {constant:.3f}."
+            f"with the most frequent label for everybody: {constant:.3f}."
         ) + f" NO BETTER THAN A CONSTANT: {why}" * self.no_better
 
 

@@ -88,9 +88,9 @@ class ScoreCounts:
         if not known or table.shape[2] != BINS or not finite:
             raise ValueError(f"'scores' must hold counts of each group, label and {BINS} bins.")
         if len(self.groups) < 2:
-            raise ValueError("'scores' must hold two groups at least.")
+            raise ValueError(f"'scores' must hold two groups or more; got {len(self.groups)}.")
         if self.count_epsilon is None and min(table.min(), self.unknown) < 0:
-            raise ValueError("'scores' holds negative counts, and no noise that explains them.")
+            raise ValueError("'scores' holds negative counts, which only noisy counts can be.")
         plain = tuple(tuple(tuple(map(float, bins)) for bins in labels) for labels in table)
         object.__setattr__(self, "counts", plain)
         object.__setattr__(self, "unknown", float(self.unknown))

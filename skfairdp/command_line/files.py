@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from skfairdp.command_line.request import Request
 
 YAML = (".yaml", ".yml")
+# Beginning of a file's name until it is whole, and seconds without a change after which no run
+# still writes it.
+_UNFINISHED, _ABANDONED = ".{}.skfairdp-", 600.0
 
 
 def read_document(path: Path) -> Any:
@@ -99,6 +105,11 @@ def _check_can_write(path: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
+    whole = path.resolve()
+    for left in whole.parent.glob(f"{glob.escape(_UNFINISHED.format(whole.name))}*"):
+        with suppress(OSError):  # another run may write or remove it, or own it
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -118,7 +129,7 @@ def _is_replaced(path: Path) -> bool:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_UNFINISHED.format(path.name))
     beside = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:

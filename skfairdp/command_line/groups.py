@@ -92,11 +92,17 @@ def checked_groups(
     if len(small):
         named_ones = [n if isinstance(n, tuple) else (n,) for n in small[small >= _SHOWN].index]
         shown = "; ".join(" and ".join(map(str, n)) for n in named_ones)
+        hidden = len(small) - len(named_ones)
+        if hidden:
+            few = f"{hidden} of fewer than {_SHOWN}, which are not named here"
+            shown = f"{shown}; and {few}" if shown else few
         ways = " (--merge NEW=a,b), or leave them out (--leave-out GROUP)"
-        if shown and len(sensitive) == 1:
+        if named_ones and len(sensitive) == 1:
             values = [quote(str(name)) for (name,) in named_ones]
+            new = "NEW" if "other" in values else "other"
+            merged = [*values, "ANOTHER"][: max(2, len(values))]
             ways = (
-                f" (--merge other={','.join(values)}), or leave them out (--leave-out {values[0]})"
+                f" (--merge {new}={','.join(merged)}), or leave them out (--leave-out {values[0]})"
             )
         raise CommandError(
             f"{named} makes {len(sizes)} groups, {len(small)} of them with fewer than "

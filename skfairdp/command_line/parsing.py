@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import skfairdp
-from skfairdp.certificate.render.templates import PLAIN, template_names
+from skfairdp.certificate.render.elements import PLAIN, template_names
 from skfairdp.command_line.errors import Terminated, explained, show_warning, terminable
 from skfairdp.fairness.notions import NOTIONS
 
@@ -91,6 +91,8 @@ class _Parser(argparse.ArgumentParser):
                 ". An option takes one value: repeat it for another, such as --sensitive sex "
                 "--sensitive race, and quote a value with blanks"
             )
+        if "required" in message and "--epsilon" in message:
+            message += ". --epsilon limits the privacy loss: 1 is usual for records of people"
         self.exit(2, f"{self.prog}: error: {message}\nAll options: {self.prog} --help\n")
 
 
@@ -227,7 +229,8 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     column("--target", required=True, help="the outcome, of two values or up to ten")
     groups = "the groups; again for intersections. Never a feature"
     column("--sensitive", required=True, action="append", help=groups)
-    add("--epsilon", required=True, type=positive, help="largest privacy loss, in nats")
+    loss = "largest privacy loss, in nats: less protects more, and 1 is usual for records of people"
+    add("--epsilon", required=True, type=positive, help=loss)
     part(
         "--tolerance",
         default=0.05,

@@ -7,7 +7,7 @@ import pandas as pd
 
 from skfairdp import FairPathClassifier
 from skfairdp.command_line.planning import Outlook
-from skfairdp.fairness.showing import rate_variance, showing
+from skfairdp.fairness.smallest_gap import rate_variance, showing
 
 # What a path is printed at.
 TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
@@ -81,8 +81,12 @@ def other_tolerances(model: FairPathClassifier) -> str:
             f"{strictest['gap_std']:.2g} from noise. The certificate's bound is about other rows, "
             "those held out, and does not depend on this estimate."
         )
+    noise = ""
+    if (found["accuracy"] > 1.0).any():
+        found["accuracy"] = found["accuracy"].clip(upper=1.0)
+        noise = " Noise took some accuracies above 1; they are written as 1."
     table = found.to_string(index=False, float_format="{:.3f}".format)
     return (
         "The same model at other tolerances, at no further privacy loss (estimates of its own "
-        f"noisy tables, about the rows it was trained on; not certified):\n{table}"
+        f"noisy tables, about the rows it was trained on; not certified).{noise}\n{table}"
     )

@@ -19,9 +19,9 @@ from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import People
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.number_notions import GRID_CELLS
-from skfairdp.fairness.showing import Showing, rate_variance, showing
+from skfairdp.fairness.smallest_gap import USEFUL, Showing, rate_variance, showing
 from skfairdp.foundation import assumptions
-from skfairdp.foundation.figures import as_given, significant_up
+from skfairdp.foundation.figures import as_given, rounded_up, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.receipts import Quote
 from skfairdp.receipts.room import LedgerRoom, room_after
@@ -30,6 +30,8 @@ from skfairdp.receipts.room import LedgerRoom, room_after
 TABLE_SHARE = 0.3
 # Below this chance a run is not made without being asked for.
 LIKELY = 0.5
+# Mechanisms that train for no tolerance.
+NO_TOLERANCE = ("dpsgd", "fairdp")
 # Rates at which rows show least, and at which they show much.
 _HALF, _EXTREME = 0.5, 0.1
 # Notions that compare rates among rows with one true label.
@@ -224,6 +226,7 @@ class Outlook:
                     "each group."
                 )
             yield from self._too_small(needed.too_small)
+            yield from self._can_be_shown(notion)
         if notion in BY_LABEL:
             each = "the favourable" if len(self.shares(notion)) == 1 else "either"
             fewest = int(min(self.certified_on.values()) * min(self.shares(notion)))
@@ -238,8 +241,23 @@ class Outlook:
                 basis = f"by --base-rate {as_given(base)}"
             yield (
                 f"{words.capitalize()} compares {self._unit} of {each} true outcome by themselves: "
-                f"about {fewest} of the smallest group ({basis})."
+                f"about {fewest:,} of the smallest group ({basis})."
             )
+
+    def _can_be_shown(self, notion: str) -> Iterator[str]:
+        """Name the tolerance that would be shown in nine runs of ten, under the same assumption."""
+        half, extreme = (self.showing(notion, rate).smallest for rate in (_HALF, _EXTREME))
+        if half >= USEFUL:
+            return
+        if self.request.numeric is not None:
+            equal, where = "distributions", "."
+        else:
+            equal, where = "rates", f" at rates near one half, and of {rounded_up(extreme, 2)} at "
+            where += "rates near 0.1 or 0.9."
+        yield (
+            f"With equal {equal}, nine runs of ten would show a tolerance of "
+            f"{rounded_up(half, 2)}{where}"
+        )
 
     def _too_small(self, groups: tuple[Hashable, ...]) -> Iterator[str]:
         """Name groups that are too small against every other one, and the options that help."""
@@ -265,7 +283,7 @@ class Outlook:
 
     def _trained_for(self) -> str:
         aim = self.aim
-        if self.request.mechanism in ("dpsgd", "fairdp"):
+        if self.request.mechanism in NO_TOLERANCE:
             return (
                 f"{self.request.mechanism} trains for no tolerance: what gap results is not known."
             )
@@ -298,14 +316,15 @@ class Outlook:
             yield model.verdict.text
         for table in tables:
             n = len(self.people.learned)
-            spent = significant_up(table.epsilon)
-            left = significant_up(model.epsilon)
+            spent, left = (significant_up(each.epsilon, 3) for each in (table, model))
+            columns = "1 column is" if n == 1 else f"{n} columns are"
             yield (
-                f"{n} columns are not declared: ε = {spent} learns their bins and categories, and "
-                f"ε = {left} is left for the model, of {as_given(self.request.epsilon)} (they "
-                f"compose). A value of a column that fewer than about {_shown_from(table)} "
-                f"{self._unit} have becomes “(other)”. A schema (skfairdp schema) would save both, "
-                "and is worth its work below some 10,000 rows."
+                f"{columns} not declared: their bins and categories are learned with ε = {spent}, "
+                f"and the model is trained with ε = {left}. Together that costs ε = "
+                f"{as_given(self.request.epsilon)}, which is less than the sum. A value of a "
+                f"column that fewer than about {_shown_from(table):,} {self._unit} have becomes "
+                "“(other)”. A schema (skfairdp schema) would save this part of ε and keep rare "
+                "values, and is worth its work below some 10,000 rows."
             )
 
     def _ledger(self, ledger: PrivacyLedger | None) -> Iterator[str]:
@@ -353,7 +372,7 @@ def _sums(room: LedgerRoom) -> str:
     """Print the totals before and after; at the delta of the budget, it is named once."""
     sums = [*room.before, *room.after]
     if room.budget is None:
-        return f"{_total(room.before)}; after: {_total(room.after)}, of no budget"
+        return f"{_total(room.before)}; after: {_total(room.after)}; no budget is set"
     epsilon, delta = room.budget
     if any(each.delta != delta for each in sums):
         whole = f"ε = {as_given(epsilon)}, δ = {as_given(delta)}"

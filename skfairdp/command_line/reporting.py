@@ -103,15 +103,17 @@ def _agree(outlook: Outlook, ledger: PrivacyLedger | None) -> None:
     """Say where a run is charged; have it confirmed if it can hardly show its tolerance."""
     request = outlook.request
     note = default_note(request, ledger)
-    if note is not None:
-        say(request, note)
     if outlook.is_likely or request.anyway:
+        if note is not None:
+            say(request, note)
         return
     shown = "\n".join(line for notion in request.notion for line in outlook.shown(notion))
     said = f"Before anything is spent: these rows can hardly show the requested tolerance.\n{shown}"
     ways = "--plan shows more, without cost; a larger --tolerance or --held-out helps"
     if not sys.stdin.isatty():
         raise CommandError(f"{said}\nNothing was spent. {ways}; --anyway runs all the same.")
+    if note is not None:
+        say(request, note)
     print(f"{said}\n{ways[0].upper()}{ways[1:]}.", file=sys.stderr, flush=True)
     print("Train and certify all the same? [y/N] ", file=sys.stderr, end="", flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

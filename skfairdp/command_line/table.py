@@ -141,11 +141,17 @@ def _what_is_learned_from(
             if whose is not None and not request.person_ids
             else ""
         )
+        nameless = (
+            " (The column without a name in the first line is called 'Unnamed: N' here, and "
+            "often numbers the rows.)"
+            if any(str(name).startswith("Unnamed: ") for name in alike)
+            else ""
+        )
         drops = " ".join(f"--drop {quote(name)}" for name in alike)
         keeps = " ".join(f"--keep {quote(name)}" for name in alike)
         leave = "Leave" if request.person_ids else "If every row is another person, leave"
         raise CommandError(
-            "Columns have names of identifiers, which only identify people. "
+            f"Columns have names of identifiers, which only identify people.{nameless} "
             f"{persons}{leave} them out: {drops}. If they are not identifiers, such as codes of a "
             f"codebook or the number of phones in a house, say so: {keeps}."
         )
@@ -230,7 +236,8 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
             f"{_SHOWN} rows. If these are slips, correct them, else put rare values together."
         )
     choices = " or ".join(
-        "a value of very few rows" if value in rare else f"--positive {value}" for value in outcomes
+        "a value of very few rows" if value in rare else f"--positive {quote(str(value))}"
+        for value in outcomes
     )
     if positive is None and len(outcomes) == 2:
         raise CommandError(

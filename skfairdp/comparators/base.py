@@ -16,9 +16,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from skfairdp.base.expected_checks import expecting
+from skfairdp.base.predictors import expecting
 from skfairdp.comparators.networks import Batch, Losses, Widths
-from skfairdp.engine.training import Progress
+from skfairdp.engine.run import Progress
 from skfairdp.foundation.parameters import (
     BOOLEAN,
     COUNT,

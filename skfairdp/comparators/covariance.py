@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.base.expected_checks import UNCORRELATED_DECISIONS, expecting
+from skfairdp.base.predictors import UNCORRELATED_DECISIONS, expecting
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import DERIVED, get_notion
 from skfairdp.foundation.parameters import COUNT, POSITIVE, Choice, Number, check_parameters, fixed

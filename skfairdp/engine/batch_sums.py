@@ -124,8 +124,9 @@ class BatchSums:
 
     def _refuse_table(self, segment: Segment) -> None:
         raise PlanError(
-            f"No gradient was rehearsed in the blocks of {segment.blocks[0].name!r}, as the class "
-            "has it as a table: let _with_gradients hold every segment with gradients."
+            f"The segment with {segment.blocks[0].name!r} was not rehearsed for gradients, as the "
+            "slice _with_gradients leaves it out: let it hold every segment that releases "
+            "gradients."
         )
 
     def _refuse_shared_noise(self, block: Block) -> None:

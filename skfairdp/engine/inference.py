@@ -15,8 +15,8 @@ from scipy.special import softmax
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from skfairdp.engine.clipping.linear_stacks import goes_row_by_row
 from skfairdp.engine.exact_products import DispatchMode, by_outputs, exactly, is_on
+from skfairdp.engine.modules import goes_row_by_row
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import (
     DEFAULT_ROWS,
@@ -124,7 +124,10 @@ def _described(value: Any) -> Hashable:
         return type(value), tuple(map(_described, value))
     if value is None or isinstance(value, int | float | str | torch.dtype | torch.device):
         return type(value), value
-    raise TypeError(f"{value!r} is no setting.")
+    raise TypeError(
+        "A setting of a module must be a number, a text, None, a dtype, a device or a collection "
+        f"of these; got {type(value).__name__}."
+    )
 
 
 def _in_turn(answer: Callable[..., Tensor]) -> Callable[..., Tensor]:

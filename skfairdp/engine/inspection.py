@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from skfairdp.engine.clipping.linear_stacks import linear_stack
+from skfairdp.engine.modules import linear_stack
 from skfairdp.engine.optimizers import copy_module
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import DEFAULT_ROWS

@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.clipping.norms import (
     clip_factors,
     rounding_margin,
@@ -31,6 +30,7 @@ from skfairdp.engine.clipping.norms import (
     sum_margin,
 )
 from skfairdp.engine.exact_products import bits_for, on_grid
+from skfairdp.engine.modules import linear_stack
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PlanError
@@ -81,7 +81,10 @@ class ManyReleases:
         self._drawing = [release._sampler.drawing(s.rates)[0] for release, s in pairs]
         X, (target, *_) = releases[0]._rows.X, releases[0]._rows.targets
         if len(X) != len(releases[0]._rows.codes):
-            raise PlanError("Models are trained together on rows that are in memory.")
+            raise PlanError(
+                "Models can be trained together on rows in memory alone: load the rows, or fit "
+                "one by one."
+            )
         # Rows of zeros behind the others fill up what is drawn; the last column is the bias's.
         (n, p), (m, k) = X.shape, self._biases.shape
         self._n, size = n, -(-(n + 1) // _VECTOR) * _VECTOR

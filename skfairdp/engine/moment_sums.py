@@ -102,7 +102,9 @@ class MomentSums:
         linear, quadratic = segment.blocks
         self._check(linear.max_norm, quadratic.max_norm, l2_bounds())
         if set(segment.rates) != {1.0}:
-            raise ValueError(f"moments are of all rows, at rates of 1; got {segment.rates!r}")
+            raise ValueError(
+                f"Moments are sums over all rows: plan sampling rates of 1; got {segment.rates!r}."
+            )
         self.meter.draw(segment)
         blocks = linear, quadratic
         first, diagonal = (b.cell_noise_std if each_cell else b.noise_std for b in blocks)
@@ -129,8 +131,8 @@ class MomentSums:
         # A plan that charges less than a record can move must never reach the rows.
         if linear < bounds[0] or quadratic < bounds[1]:
             raise ValueError(
-                f"the plan bounds one record's sums by {linear:g} and {quadratic:g}, but rows in "
-                f"the unit ball need {bounds[0]:g} and {bounds[1]:g}"
+                f"The plan bounds the sums of one record by {linear:g} and {quadratic:g}, but a "
+                f"row in the unit ball can reach {bounds[0]:g} and {bounds[1]:g}: plan these norms."
             )
 
     def _release(

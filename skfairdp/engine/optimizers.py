@@ -206,7 +206,10 @@ class FlatParameters:
             raise KeyError(f"No trainable parameter belongs to the submodule {prefix!r}.")
         start, stop = inside[0].slice.start, inside[-1].slice.stop
         if sum(slot.slice.stop - slot.slice.start for slot in inside) != stop - start:
-            raise ValueError(f"The parameters of {prefix!r} do not lie next to each other.")
+            raise ValueError(
+                f"The parameters of the submodule {prefix!r} are not registered one after the "
+                "other: define its layers together in the module."
+            )
         return slice(start, stop)
 
 

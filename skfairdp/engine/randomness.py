@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.exact_products import DispatchMode, is_on
+from skfairdp.engine.modules import linear_stack
 from skfairdp.engine.optimizers import copy_module
 from skfairdp.privacy.noise import NoiseSource
 

@@ -157,7 +157,10 @@ class NoisyRelease(BatchSums):
         self.meter.draw(segment)
         count_block, block = segment.blocks
         if set(count_block.weights) != {1.0} or count_block.max_norm < 1.0:
-            raise PlanError("A record adds one to a count: plan weights of 1, and a norm of 1.")
+            raise PlanError(
+                "A record adds one to a count: plan weights of 1, and a norm of 1; got the weights "
+                f"{count_block.weights} and the norm {count_block.max_norm:g}."
+            )
         self._refuse_shared_noise(block)
         n_cells, rows = len(segment.rates), rows_of(segment)
         limit = self._limit(segment, block)
@@ -288,9 +291,15 @@ class NoisyRelease(BatchSums):
         """
         (block,) = segment.blocks
         if {*segment.rates, *block.weights} != {1.0}:
-            raise PlanError("A table takes every record once: plan a rate and weights of 1.")
+            raise PlanError(
+                "A table counts every record once: plan a rate and weights of 1; got the rates "
+                f"{segment.rates} and the weights {block.weights}."
+            )
         if sum(sizes) > MOST_NUMBERS:
-            raise PlanError(f"Exact noise is proved for up to {MOST_NUMBERS:,} numbers at once.")
+            raise PlanError(
+                f"Exact noise is proved for up to {MOST_NUMBERS:,} numbers at once; the tables "
+                f"have {sum(sizes):,}: release fewer or smaller tables."
+            )
         self.meter.draw(segment)
         counts = self._counted_tables(assign, sizes).astype(np.float64)
         # A millionth more, for the rounding of this product.
@@ -305,11 +314,15 @@ class NoisyRelease(BatchSums):
         """
         X = self._rows.X
         if self._stored is not None:
-            raise TypeError("Rows on disk cannot be recoded: they are read anew for each batch.")
+            raise TypeError(
+                "Rows on disk cannot be recoded, as they are read anew for each batch: load them "
+                "into memory."
+            )
         made = outputs_by_row(inputs, X).to(X.dtype)
         if made.shape != X.shape:
             raise ValueError(
-                f"Rows of shape {('n', *X.shape[1:])} became {('n', *made.shape[1:])}."
+                f"The module of recode() must return rows of the shape {('n', *X.shape[1:])}; got "
+                f"{('n', *made.shape[1:])}."
             )
         self._rows = replace(self._rows, X=made)
 
@@ -336,7 +349,7 @@ class NoisyRelease(BatchSums):
         norm = prefix_norm(shape[-1], n_entries)
         if {*segment.rates, *block.weights} != {1.0} or block.max_norm < norm:
             raise PlanError(
-                "A table of prefix sums takes every record once: plan a rate and weights of 1, "
+                "A table of prefix sums counts every record once: plan a rate and weights of 1, "
                 f"and a norm of prefix_norm({shape[-1]}, {n_entries})."
             )
         if block.noise_std > 0.0 and (

@@ -43,7 +43,10 @@ class TableRelease:
 
     def __init__(self, cells_of: Callable[[int], Cells], plan: Plan, noise: NoiseSource) -> None:
         if not plan.exact_noise or any(segment.rates != (1.0,) for segment in plan.segments):
-            raise PlanError("Tables are counted over all rows, with exact noise: plan for that.")
+            raise PlanError(
+                "Tables are counted over all rows, with exact noise: plan exact_noise=True, and a "
+                "sampling rate of 1 in every segment."
+            )
         self.meter = Meter(plan)
         self._cells_of = cells_of
         self._noise = noise
@@ -93,7 +96,9 @@ class TableRelease:
 
     def _draw(self, segment: Segment) -> None:
         if any((b.max_norm, b.weights) != (1.0, (1.0,)) for b in segment.blocks):
-            raise PlanError("A cell adds one to one count: plan a norm and a weight of 1.")
+            raise PlanError(
+                "A cell adds one to one count: plan a norm of 1 and a weight of 1 in every block."
+            )
         self.meter.draw(segment)
 
     def _noisy(self, exact: NDArray[np.float64], std: float) -> NDArray[np.float64]:
@@ -109,6 +114,9 @@ def threshold(std: float, failure: float) -> float:
     if std == 0.0:
         return 1.0
     if not 0.0 < failure < 1.0:
-        raise PlanError("The texts of a column are private: plan a failure probability.")
+        raise PlanError(
+            "The texts of a column are private, and one that a single row holds must stay out: "
+            f"plan a failure probability between 0 and 1; got {failure!r}."
+        )
     # One count is rounded, and shifted by one; a part in 2**30 covers grid and round-off.
     return 1.0 + std * (-float(ndtri(failure)) + 2.0**-30)

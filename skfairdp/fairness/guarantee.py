@@ -331,7 +331,10 @@ def _checked_words(notion: object, words: object) -> tuple[str, str]:
     if len(texts) != 3 or not all(isinstance(text, str) and text.strip() for text in texts):
         raise ValueError(f"'words' of {notion!r} must be its rates and meaning; got {words!r}.")
     if notion in NOTIONS:
-        raise ValueError(f"'words' of {notion!r} are known; got others, {words!r}.")
+        raise ValueError(
+            f"'words' of {notion!r} are those of skfairdp; got {words!r}. Leave them out, or give "
+            "your notion a name of its own."
+        )
     return texts[1], texts[2]
 
 

@@ -76,7 +76,7 @@ KINDS: dict[str, BoundKind] = {
         bound=stored.hoeffding,
     ),
     NOISY_COUNTS: BoundKind(
-        methods={DEPLOYED: "exact, from noisy counts of answers with {cell_sizes} cell sizes"},
+        methods={DEPLOYED: "exact, from noisy counts of answers; sizes of groups are {cell_sizes}"},
         inputs=("claims", "epsilon", "public_sizes", "terms"),
         bound=stored.noisy_counts,
         intervals=stored.noisy_intervals,

@@ -177,7 +177,10 @@ class Notion:
         """Refuse masks that are not rates, or that bounds are not proved for."""
         words = [name for name, _, _ in found]
         if not found or len(set(words)) < len(words):
-            raise ValueError(f"The notion {self.name!r} has no rates, or two of one name: {words}.")
+            raise ValueError(
+                f"The notion {self.name!r} needs at least one rate, and a name of its own for "
+                f"each; got the rates {words}."
+            )
         for name, trials, successes in found:
             masks = trials, successes
             if any(mask.shape != (n, n) or mask.dtype != np.bool_ for mask in masks):
@@ -187,14 +190,21 @@ class Notion:
                 )
             if not (trials == trials[:, :1]).all():
                 raise ValueError(
-                    f"The notion {self.name!r} counts rows by their predictions (rate {name!r}): "
-                    "trials must be all pairs of certain labels."
+                    f"The rate {name!r} of the notion {self.name!r} selects rows by their "
+                    "predictions. Select them by the true label alone: 'trials' must be True for "
+                    "all predictions of a label, or for none."
                 )
             hits = trials & successes
             if not hits.any() or (hits == trials).all():
-                raise ValueError(f"A rate of the notion {self.name!r} is the same for every model.")
+                raise ValueError(
+                    f"The rate {name!r} of the notion {self.name!r} is 0, or 1, for every model: "
+                    "let 'successes' hold some of the 'trials', and not all."
+                )
             if not self.needs_labels and not all((mask == mask[0]).all() for mask in masks):
-                raise ValueError(f"The rate {name!r} of {self.name!r} depends on labels.")
+                raise ValueError(
+                    f"The rate {name!r} of the notion {self.name!r} depends on true labels: set "
+                    "needs_labels=True."
+                )
 
 
 def _watched(classes: Sequence) -> Iterable[int]:
@@ -337,7 +347,10 @@ Notion
     """
     if isinstance(notion, Notion):
         if NOTIONS.get(notion.name, notion) != notion:
-            raise ValueError(f"The name {notion.name!r} belongs to another notion.")
+            raise ValueError(
+                f"The name {notion.name!r} belongs to a notion of skfairdp: give yours another "
+                "name."
+            )
         return notion
     if not isinstance(notion, str) or notion not in NOTIONS:
         raise ValueError(

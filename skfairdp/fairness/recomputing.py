@@ -19,7 +19,7 @@ def recomputed_bound(claim: FairnessGuarantee, derivation: Derivation | None = N
     inputs = how.values
     if "claims" in inputs:
         if claim.confidence_level is None:
-            raise ValueError("a bound from counts of rows needs a confidence")
+            raise ValueError("a bound from counts of rows needs a confidence level")
         inputs["level"] = level_of_one(claim.confidence_level, inputs.pop("claims"))
     return KINDS[how.kind].bound(claim, **inputs)
 

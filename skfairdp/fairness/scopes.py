@@ -37,7 +37,7 @@ _DRAWS = "About rates averaged over the model's random draws, not about this one
 # In the order in which the certificate's sentence prefers them.
 SCOPES: dict[str, Scope] = {
     DEPLOYED: Scope(
-        means="About the answers of this model as deployed, with the key of its random draws.",
+        means="About the answers of this model as deployed, with the same key for random draws.",
         lead="With {certainty}",
         population=_LIKE_HELD_OUT,
         from_rows=True,

@@ -20,8 +20,7 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.receipts import Charge, Quote, RowFacts
-from skfairdp.receipts.quoted import NOISELESS
-from skfairdp.receipts.verdict import WEAK
+from skfairdp.receipts.quoted import NOISELESS, WEAK
 from skfairdp.records.groups import Groups
 
 ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public

@@ -157,5 +157,8 @@ class CostSensitive(GradientClassifier):
         """Noisy costs of all thresholds; see the class."""
         check_is_fitted(self)
         if "score_counts_" not in vars(self):
-            raise AttributeError("The fit bought no table of scores: set 'costs' for that.")
+            raise AttributeError(
+                "This model has no table of scores: set 'costs', with a 'threshold_share' above "
+                "0, and fit again."
+            )
         return self._stated_costs(self.classes_).table(self.score_counts_, self.plan_)

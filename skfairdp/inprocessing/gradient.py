@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from skfairdp.engine.run import (
+    Progress,
     ReadRows,
     ReadyNet,
     Run,
@@ -20,6 +21,7 @@ from skfairdp.engine.run import (
     refuse_idle_optimizer,
     refuse_persons,
     rows_of,
+    schedule_factors,
     watched,
 )
 from skfairdp.foundation.parameters import (
@@ -270,7 +272,6 @@ class GradientPredictor(BudgetedPredictor):
         from skfairdp.engine.objectives import objective_for
         from skfairdp.engine.randomness import own_draws
         from skfairdp.engine.rehearsal import rehearse
-        from skfairdp.engine.training import schedule_factors
 
         plan, prepared, groups = quote.plan, ready.prepared, read.groups
         assert plan is not None
@@ -324,7 +325,6 @@ class GradientPredictor(BudgetedPredictor):
         """
         from skfairdp.engine.optimizers import copy_parameters
         from skfairdp.engine.release import NoisyRelease
-        from skfairdp.engine.training import Progress
 
         plan, ready, processes = training.plan, training.ready, training.processes
         own = plan.segments[self._with_gradients]

@@ -47,7 +47,10 @@ class SizedByGroup(BudgetedClassifier):
         """Sort rows into the groups that were declared with their sizes, or that occur."""
         if sensitive_features is None:
             if self.group_sizes is not None:
-                raise ValueError("'group_sizes' is set, but fit got sensitive_features=None.")
+                raise ValueError(
+                    "'group_sizes' is set, but fit got sensitive_features=None: pass the group of "
+                    "each row, or leave 'group_sizes' out."
+                )
             return None
         known = None if self.group_sizes is None else tuple(check_group_sizes(self.group_sizes))
         groups = groups_of_training(sensitive_features, n, known)
@@ -73,7 +76,9 @@ class SizedByGroup(BudgetedClassifier):
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         """Settle the public sizes: declared, or read off the rows; none that are bought."""
         if self._buys(groups):
-            raise PlanError("Sizes that are bought are charged first: see _settled.")
+            raise PlanError(
+                "Group sizes are bought after they are charged: call _settled, which does both."
+            )
         if groups is None:
             return Sizes.of_all(n, self.dataset_size)
         if self.group_sizes is not None:

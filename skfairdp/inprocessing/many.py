@@ -20,15 +20,14 @@ from skfairdp.engine.optimizers import ManyOptimizers, flatten, unflatten
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
-from skfairdp.engine.run import ReadRows, Run
-from skfairdp.engine.training import schedule_factors
+from skfairdp.engine.run import ReadRows, Run, schedule_factors
 from skfairdp.exceptions import PrivacyWarning, UtilityWarning, warn_user
 from skfairdp.foundation.parameters import COUNT, check_parameters
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import Charge, Quote, Receipt
-from skfairdp.receipts.verdict import WEAK
+from skfairdp.receipts.quoted import WEAK
 from skfairdp.records import Given
 from skfairdp.records.stored_rows import stored_rows
 
@@ -184,7 +183,10 @@ def _planned(
     for model, own_net in zip(others, own_nets, strict=True):
         alike = np.array_equal(model.classes, first.classes)  # type: ignore[arg-type]
         if model.public_parity is not None or not alike:
-            raise ValueError("Models that differ in classes or public_parity: fit them apart.")
+            raise ValueError(
+                "Models that are trained together have the same 'classes' and no 'public_parity'; "
+                "one differs: fit it apart."
+            )
         seed, noise = model._randomness()
         parameters = model.get_params(deep=False).items()
         key = repr([(n, v) for n, v in parameters if n not in _NOT_PLANNED])

@@ -122,7 +122,10 @@ class GradientRegressor(GradientPredictor, PrivateRegressor):
 
         objective, tables = run.objective, list(run.plan.counts)
         if not isinstance(objective, NumberObjective):
-            raise PlanError("A regressor learns by a NumberObjective, whose bounds are public.")
+            raise PlanError(
+                "The _objective of a regressor must be a NumberObjective, whose bounds are "
+                f"public; got {type(objective).__name__}."
+            )
         if self.target_bounds is None:
             objective.bounds = bought_bounds(run.release, tables.pop(0))
         self.outside_ = None

@@ -267,4 +267,7 @@ def _planned(
             return quote
         most = share if total > epsilon else most
         share = min(share * 0.5 * (1.0 + _NEAR) * epsilon / total, 0.5 * (share + most))
-    raise ValueError(f"No epsilon of the last step makes a total of {as_given(epsilon)}.")
+    raise ValueError(
+        f"No epsilon of the last step gives a total of 'epsilon' = {as_given(epsilon)}: give a "
+        "larger 'epsilon', or a smaller share to the table."
+    )

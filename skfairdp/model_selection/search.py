@@ -166,7 +166,10 @@ class PrivateSearchCV(PrivateClassifier):
         candidates.check_estimator(self.estimator)
         candidate = candidates.check_distributions(self.estimator, self.param_distributions)
         if self.tolerance is not None and sensitive_features is None:
-            raise ValueError("'tolerance' is set, but fit got sensitive_features=None.")
+            raise ValueError(
+                "'tolerance' is set, but fit got sensitive_features=None: pass the group of each "
+                "row, or leave 'tolerance' out."
+            )
         X, y = self._checked(candidate, given.X, given.y)
         seed, noise = self._randomness()
         # Parameters of the winner are published: their draws come from another generator.

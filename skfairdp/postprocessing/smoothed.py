@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.base.expected_checks import DRAWN_DECISIONS, FRESH_FITS, expecting
+from skfairdp.base.predictors import DRAWN_DECISIONS, FRESH_FITS, expecting
 from skfairdp.fairness.bounds.rate_gaps import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee

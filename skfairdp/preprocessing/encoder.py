@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils import Tags
 
-from skfairdp.base.expected_checks import MISSING_IS_UNKNOWN, expecting
+from skfairdp.base.predictors import MISSING_IS_UNKNOWN, expecting
 from skfairdp.foundation.parameters import MAPPING, Choice
 from skfairdp.preprocessing import columns
 from skfairdp.records.labels import positions

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.base.expected_checks import expecting
+from skfairdp.base.predictors import expecting
 from skfairdp.foundation.scikit_learn import TransformerMixin
 from skfairdp.records.labels import positions
 

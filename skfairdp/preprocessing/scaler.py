@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
-from skfairdp.base.expected_checks import expecting
+from skfairdp.base.predictors import expecting
 from skfairdp.foundation.scikit_learn import OneToOneFeatureMixin
 from skfairdp.preprocessing import columns
 

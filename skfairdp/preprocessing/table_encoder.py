@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import Planned, PrivateEstimator
-from skfairdp.base.expected_checks import FRESH_RELEASES, expecting
+from skfairdp.base.predictors import FRESH_RELEASES, expecting
 from skfairdp.engine.table_release import TableRelease
 from skfairdp.exceptions import UtilityWarning, warn_user
 from skfairdp.foundation.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from skfairdp.base import Planned, PrivateClassifier
-from skfairdp.base.expected_checks import FRESH_FITS, expecting
+from skfairdp.base.predictors import FRESH_FITS, expecting
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.foundation import assumptions
@@ -246,7 +246,10 @@ class PrivateThinningClassifier(Planned, PrivateClassifier):
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         if sensitive_features is None:
             if self.groups is not None:
-                raise ValueError("'groups' is set, but fit got sensitive_features=None.")
+                raise ValueError(
+                    "'groups' is set, but fit got sensitive_features=None: pass the group of each "
+                    "row, or leave 'groups' out."
+                )
             return Groups(("all",), np.zeros(n, dtype=np.int64))
         return groups_of_training(sensitive_features, n, self.groups)
 

@@ -92,7 +92,7 @@ class PrivacyGuarantee:
         if self.per_group is not None:
             groups = {plain_label(k): float(v) for k, v in self.per_group.items()}
             if any(not value >= 0.0 for value in groups.values()):
-                raise ValueError("per_group must hold numbers >= 0")
+                raise ValueError(f"per_group must map each group to a number >= 0; got {groups!r}")
             if groups and max(groups.values()) > self.epsilon:
                 raise ValueError(
                     f"epsilon={self.epsilon!r} is below the largest value of per_group, "

@@ -50,9 +50,15 @@ class SamplingRates:
                     f"{shape}."
                 )
         if np.min(self.counts) < 1:
-            raise ValueError("'counts' must be at least 1: raise noisy counts with a floor.")
+            raise ValueError(
+                f"'counts' must be at least 1; got {np.min(self.counts)}: raise noisy counts to a "
+                "floor."
+            )
         if not (np.min(self.rates) >= 0.0 and np.max(self.rates) <= 1.0):
-            raise ValueError("'rates' must be probabilities in [0, 1].")
+            raise ValueError(
+                "'rates' must be probabilities in [0, 1]; got numbers from "
+                f"{np.min(self.rates):g} to {np.max(self.rates):g}."
+            )
 
     @classmethod
     def equal_label_rates(

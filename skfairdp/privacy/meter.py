@@ -27,7 +27,7 @@ class Meter:
     >>> meter.draw(table)
     Traceback (most recent call last):
     ...
-    skfairdp.exceptions.PlanError: The plan holds 1 release of 'table', and it is made.
+    skfairdp.exceptions.PlanError: The plan holds 1 release of 'table', of which 0 are left: ...
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -61,8 +61,8 @@ class Meter:
         if left < times:
             n = self._planned[release]
             raise PlanError(
-                f"The plan holds {n} release{'' if n == 1 else 's'} of {_named(release)}, and "
-                f"{'it is' if n == 1 else 'they are'} made."
+                f"The plan holds {n} release{'' if n == 1 else 's'} of {_named(release)}, of which "
+                f"{left} {'is' if left == 1 else 'are'} left: plan as many as the mechanism makes."
             )
         self._left[release] = left - times
 

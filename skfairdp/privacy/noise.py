@@ -9,8 +9,13 @@ from typing import NoReturn
 import numpy as np
 
 from skfairdp.foundation.assumptions import ATTACKER, FLOAT_NOISE, GRID_NOISE, LAPLACE_GRID, NOISE
-from skfairdp.privacy.mechanisms.geometric import RESOLUTION, geometric, units_of
-from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS, rounded_gaussian
+from skfairdp.privacy.mechanisms.integer_noise import (
+    RESOLUTION,
+    SCALE_BITS,
+    geometric,
+    rounded_gaussian,
+    units_of,
+)
 from skfairdp.privacy.streams import GENERATOR, Stream, secret_stream, seeded_streams
 
 
@@ -173,7 +178,7 @@ class NoiseSource:
         -------
         ndarray of float64
             A function of whole numbers: the rounded sum and independent draws of
-            ``skfairdp.privacy.mechanisms.integer_gaussian.RoundedGaussian``. Which numbers
+            ``skfairdp.privacy.mechanisms.integer_noise.RoundedGaussian``. Which numbers
             can come out does not depend on the sum.
 
         Raises

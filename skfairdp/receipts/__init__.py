@@ -2,11 +2,11 @@
 
 from skfairdp.records.facts import RowFacts
 
-from .quoted import PlannedRelease, Quote
+from .quoted import Quote, Verdict
 from .quoting import quote
 from .receipt import Charge, Receipt
+from .rendering import PlannedRelease
 from .room import LedgerRoom
-from .verdict import Verdict
 
 __all__ = [
     "Charge",

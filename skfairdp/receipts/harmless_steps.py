@@ -172,10 +172,14 @@ class HarmlessStep:
         if not isinstance(self.kind, type) or library_name(self.kind) is None:
             raise TypeError(f"kind is {self.kind!r}. Allowed is a class of an installed library.")
         if not hasattr(self.kind, "get_params"):
-            raise TypeError(f"kind {self.kind.__name__} has no get_params, as estimators have.")
+            raise TypeError(
+                f"kind is {self.kind.__name__}. Allowed is an estimator, with get_params."
+            )
         for name, rule in {**self.parameters, **self.state}.items():
             if type(rule) is not Allowed:
-                raise TypeError(f"The rule for {name!r} is a {type(rule).__name__}, not Allowed.")
+                raise TypeError(
+                    f"The rule for {name!r} must be an Allowed; got a {type(rule).__name__}."
+                )
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
         object.__setattr__(self, "state", MappingProxyType({**STATE, **self.state}))
 

@@ -1,56 +1,63 @@
-"""Result of `quote`: cost and guarantee of a future fit."""
+"""Quote: cost and guarantee of a future fit, and a verdict on its signal and noise.
+
+The verdict follows from the plan alone. Over all steps, the noise that is added to a sum grows like
+a random walk, and the sum itself at most like the number of steps. Their quotient, if all records
+agree, is the best case; ``docs/theory/quotes.md`` derives it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from skfairdp.foundation.figures import as_given, significant_up
+from skfairdp.foundation.figures import significant_down, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.relations import ADJACENCIES, PROTECTS
 from skfairdp.privacy.sizes import Sizes
-from skfairdp.receipts.rendering import html_page, text_table
+from skfairdp.receipts.rendering import (
+    PlannedRelease,
+    document_of,
+    html_page,
+    releases_of,
+    statements_of,
+    table_of,
+    text_table,
+)
 from skfairdp.receipts.room import LedgerRoom, room_after
-from skfairdp.receipts.verdict import Verdict, verdict_on
 from skfairdp.records.facts import RowFacts
 
 # What a ledger is charged for a fit that protects nothing.
 NOISELESS = PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
+# Noise over the largest possible signal: from the first on the noise is the longer of the two;
+# from the second on a signal of a tenth of the largest, as records rarely agree, is.
+TOO_SMALL, DOUBTFUL = 1.0, 0.1
+# Levels at which a fit warns.
+WEAK = ("doubtful", "too small")
 
 
 @dataclass(frozen=True)
-class PlannedRelease:
-    """One kind of noisy release of a plan.
+class Verdict:
+    """Comparison of the noise with the largest possible signal.
 
     Parameters
     ----------
-    name : str
-        What is released.
-    times : int
-        How often.
-    noise : {"Gaussian", "discrete Gaussian", "Laplace", "discrete Laplace"}
-        Law of the noise.
-    noise_std : float
-        Standard deviation of the noise on one released number, in the units of the release.
-    of_a_record : float
-        Most that one record changes the release, in the same units: in L2 norm for Gaussian
-        noise, in L1 norm for Laplace noise.
-    multiplier : float
-        Noise multiplier (Gaussian), or epsilon of one release (Laplace).
-    expected_records : float
-        Expected records in one release; 0 where the plan does not know it.
+    level : {"useful", "doubtful", "too small", "no noise"}
+        "too small": even where all records agree, the noise is longer than their sum.
+    ratio : float
+        Length of the noise over that of the largest possible signal, of the worst release.
+    release : str
+        Name of that release.
+    text : str
+        The same as a sentence.
     """
 
-    name: str
-    times: int
-    noise: str
-    noise_std: float
-    of_a_record: float
-    multiplier: float
-    expected_records: float
+    level: str
+    ratio: float
+    release: str
+    text: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +122,7 @@ class Quote:
     @property
     def releases(self) -> tuple[PlannedRelease, ...]:
         """Every kind of noisy release, in order."""
-        return tuple(_releases(self.plan or self.expected_plan))
+        return tuple(releases_of(self.plan or self.expected_plan))
 
     @property
     def verdict(self) -> Verdict | None:
@@ -165,34 +172,7 @@ class Quote:
         dict
             Infinity is the text "inf".
         """
-        facts, verdict, room = self.facts, self.verdict, self.ledger
-        groups = None if facts is None else facts.groups
-        return {
-            "estimator": self.estimator,
-            "n_records": None if facts is None else facts.n,
-            "unit": None if facts is None else facts.unit,
-            "groups": None
-            if groups is None
-            else [[repr(k), n] for k, n in zip(groups.labels, groups.counts.tolist(), strict=True)],
-            "privacy": None if self.privacy is None else self.privacy.to_dict(),
-            "charge": None if self.charge is None else self.charge.to_dict(),
-            "noise_multiplier": self.noise_multiplier,
-            "bought": self.bought,
-            "releases": [_plain(vars(release)) for release in self.releases],
-            "verdict": None if verdict is None else _plain(vars(verdict)),
-            "ledger": None
-            if room is None
-            else {
-                "data_set": room.data_set,
-                "budget": room.budget,
-                "before": [total.to_dict() for total in room.before],
-                "after": [total.to_dict() for total in room.after],
-                "left": room.left,
-                "refusal": room.refusal,
-            },
-            "note": self.note,
-            "steps": [step.to_dict() for step in self.steps],
-        }
+        return document_of(self)
 
     def statements(self) -> list[str]:
         """Say what the fit costs.
@@ -202,33 +182,7 @@ class Quote:
         list of str
             Sentences.
         """
-        said = [f"Quote for {self.estimator}, as its fit kept to it."]
-        if self.facts is not None:
-            said = [f"Quote for {self.estimator} on {_records(self.facts)}: no row was looked at."]
-        stated = self.privacy
-        if stated is None:
-            said.append("Trains without noise: nothing is protected.")
-        elif stated.is_void:
-            said.append(f"Promises nothing: {stated.assumptions[0]}")
-        else:
-            said.append(
-                f"Costs ε = {significant_up(stated.epsilon)} at δ = {as_given(stated.delta)}, "
-                f"under {stated.adjacency} ({ADJACENCIES[stated.adjacency]}); protects "
-                f"{PROTECTS[stated.protects]}."
-            )
-        if self.bought:
-            said.append(
-                f"ε = {as_given(self.bought)} of it buys sizes first. The plan is made from them; "
-                "the figures below are those for the sizes that were given here."
-            )
-        if self.note:
-            said.append(self.note)
-        verdict = self.verdict
-        if verdict is not None:
-            said.append(verdict.text)
-        if self.ledger is not None:
-            said += _of_ledger(self.ledger)
-        return said
+        return statements_of(self)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Lay out the releases as a table.
@@ -238,21 +192,7 @@ class Quote:
         tuple of (list of str, list of list of str)
             Header, and the cells row by row.
         """
-        header = ["release", "times", "noise", "std of noise", "of a record", "multiplier or ε"]
-        header.append("expected records")
-        rows = [
-            [
-                one.name,
-                f"{one.times:,}",
-                one.noise,
-                f"{one.noise_std:.4g}",
-                f"{one.of_a_record:.4g}",
-                f"{one.multiplier:.4g}",
-                f"{one.expected_records:,.1f}" if one.expected_records else "all",
-            ]
-            for one in self.releases
-        ]
-        return header, rows
+        return table_of(self.releases)
 
     def __str__(self) -> str:
         """Sentences, then a table of the releases, then the quotes of the steps."""
@@ -263,81 +203,94 @@ class Quote:
         return html_page(self.statements(), *self.table()) + "".join(parts)
 
 
-def _records(facts: RowFacts) -> str:
-    unit = "persons" if facts.unit == "person" else "rows"
-    said = f"{facts.n:,} {unit}"
-    if facts.n_features is not None:
-        said += f" of {facts.n_features:,} features"
-    if facts.groups is not None:
-        sizes = zip(facts.groups.labels, facts.groups.counts.tolist(), strict=True)
-        said += " in groups " + ", ".join(f"{label!r} ({n:,})" for label, n in sizes)
-    return said
+def verdict_on(plan: Plan, *, n_features: int | None = None, crowd: float | None = None) -> Verdict:
+    """Compare the noise of each release with its largest possible signal.
 
-
-def _of_ledger(room: LedgerRoom) -> Iterator[str]:
-    for total in room.after:
-        yield (
-            f"Ledger {room.data_set!r} afterwards: ε = {significant_up(total.epsilon)} at δ = "
-            f"{as_given(total.delta)} ({total.adjacency}) in all."
+    `n_features`: a gradient has at least one number for each, and one more; None: it has one.
+    `crowd`: records, or voters, behind a release whose plan does not know how many there are.
+    """
+    if plan.noiseless:
+        return Verdict("no noise", 0.0, "", "Nothing is protected, and nothing is lost to noise.")
+    ratios = noise_ratios(plan, n_features=n_features, crowd=crowd)
+    if not ratios:
+        return Verdict("useful", 0.0, "", "No release with noise depends on the number of records.")
+    (release, cell), ratio = max(ratios.items(), key=lambda item: item[1])
+    enough = _enough(plan, ratio)
+    whom = "all records" if cell is None else f"all records of group {cell!r}"
+    least = significant_up(ratio, 2)
+    if ratio >= TOO_SMALL:
+        text = (
+            f"Too few records for a useful model: even if {whom} agreed in every step, the noise "
+            f"on {release!r} would be {_times(significant_down(ratio, 2))} as their sum. "
+            f"Use more rows{enough}, a larger epsilon, larger batches, or fewer features or groups."
         )
-    if room.refusal is not None:
-        yield f"The ledger would refuse this fit: {room.refusal}"
-    elif room.budget is not None and room.left is not None:
-        yield (
-            f"Of its budget of ε = {as_given(room.budget[0])}, ε = {room.left:.4g} would be left "
-            "if no later plan depends on an earlier release."
+        return Verdict("too small", ratio, release, text)
+    if ratio >= DOUBTFUL:
+        text = (
+            f"Doubtful: the noise on {release!r} is {_times(least)} as the longest sum that "
+            f"{whom} can reach together, and sums rarely reach a tenth of that. Expect a weak "
+            f"model, or use more rows{enough}."
         )
+        return Verdict("doubtful", ratio, release, text)
+    text = (
+        f"Enough records to learn from: in the release {release!r}, the noise is at most {least} "
+        f"of the largest sum that {whom} can have."
+    )
+    return Verdict("useful", ratio, release, text)
 
 
-def _releases(plan: Plan | None) -> Iterator[PlannedRelease]:
-    if plan is None:
-        return
+def _times(figure: str) -> str:
+    """Say how many times as long; once as long needs no number."""
+    return "as long" if float(figure) == 1.0 else f"{figure} times as long"
+
+
+def _enough(plan: Plan, ratio: float) -> str:
+    """Name the number of records from which on the rule would be kept, where it is known.
+
+    At the same budget and sampling rates, the noise stays and signals grow with the records.
+    """
+    totals = (
+        sum(size / rate for size, rate in zip(s.expected_sizes, s.rates, strict=True))
+        for s in plan.segments
+    )
+    n = max(totals, default=0.0) * ratio / DOUBTFUL
+    if not 0 < n < 1e12:
+        return ""
+    # Two digits: it is a rule of thumb.
+    return f" ({math.ceil(float(significant_up(n, 2))):,} records would be enough by this rule)"
+
+
+def noise_ratios(
+    plan: Plan, *, n_features: int | None = None, crowd: float | None = None
+) -> dict[tuple[str, Hashable | None], float]:
+    """Noise over the largest possible signal, of each release and cell."""
+    signals: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(plan.cells))
+    variances: dict[str, float] = defaultdict(float)
+    # Where it is private who is in which cell, a cell's share of the records says nothing.
+    several = len(plan.cells) > 1 and plan.adjacency != "change-attribute"
     for segment in plan.segments:
         for block in segment.blocks:
-            if segment.steps == 0:
+            if segment.steps == 0 or block.noise_std == 0.0:
                 continue
-            weights = [weight * block.max_norm for weight in block.weights]
-            most = max(range(len(weights)), key=lambda cell: weights[cell])
-            yield PlannedRelease(
-                name=block.name,
-                times=segment.steps,
-                noise="discrete Gaussian" if plan.exact_noise else "Gaussian",
-                noise_std=block.noise_std,
-                of_a_record=weights[most],
-                multiplier=block.multiplier(most),
-                expected_records=float(sum(segment.expected_sizes)),
-            )
-    for table in plan.counts:
-        yield PlannedRelease(
-            name=table.name,
-            times=table.releases,
-            noise="discrete Laplace",
-            noise_std=_of_laplace(table.epsilon),
-            of_a_record=1.0,
-            multiplier=table.epsilon,
-            expected_records=0.0,
-        )
+            d = 1 + (n_features or 0) if block.name == "gradient" else 1
+            known = sum(segment.expected_sizes) > 0.0
+            steps = segment.steps if known else 1  # each answer stands alone
+            if not known and crowd is None:
+                continue
+            variances[block.name] += steps * d * block.noise_std**2
+            sizes = segment.expected_sizes if known else [float(crowd or 0.0)]
+            for cell, (size, weight) in enumerate(zip(sizes, block.weights, strict=True)):
+                signals[block.name][cell] += steps * size * weight * block.max_norm
     for released in plan.sums:
-        heaviest = max(released.weights)
-        yield PlannedRelease(
-            name=released.name,
-            times=1,
-            noise="Laplace",
-            noise_std=math.sqrt(2.0) * released.scale,
-            of_a_record=heaviest * released.max_norm,
-            multiplier=max(map(released.epsilon, range(len(released.weights)))),
-            expected_records=0.0,
-        )
-
-
-def _of_laplace(epsilon: float) -> float:
-    """Standard deviation of discrete Laplace noise of a count; 0 without noise."""
-    if math.isinf(epsilon):
-        return 0.0
-    ratio = math.exp(-epsilon)
-    return math.sqrt(2.0 * ratio) / (1.0 - ratio)
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    infinite = (k for k, v in values.items() if isinstance(v, float) and math.isinf(v))
-    return values | dict.fromkeys(infinite, "inf")
+        if released.scale > 0.0 and crowd is not None:
+            variances[released.name] += 2.0 * released.scale**2
+            share = crowd / len(plan.cells)
+            for cell, weight in enumerate(released.weights):
+                signals[released.name][cell] += share * weight * released.max_norm
+    found: dict[tuple[str, Hashable | None], float] = {}
+    for name, variance in variances.items():
+        own = signals[name] if several else [sum(signals[name])]
+        labels = plan.cells if several else (None,)
+        for label, signal in zip(labels, own, strict=True):
+            found[name, label] = math.inf if signal == 0.0 else math.sqrt(variance) / signal
+    return found

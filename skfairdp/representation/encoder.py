@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.utils import Tags
 
-from skfairdp.base.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
+from skfairdp.base.predictors import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.fairness.notions import DERIVED
 from skfairdp.foundation.figures import significant_up
 from skfairdp.foundation.parameters import (

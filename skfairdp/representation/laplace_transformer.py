@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.base.expected_checks import FRESH_RELEASES, NOISE_BY_PLACE, expecting
+from skfairdp.base.predictors import FRESH_RELEASES, NOISE_BY_PLACE, expecting
 from skfairdp.foundation.parameters import Number, check_parameters
 from skfairdp.foundation.scikit_learn import OneToOneFeatureMixin
 from skfairdp.privacy.noise import NoiseSource
@@ -123,7 +123,10 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         if facts.n_features is None:
-            raise ValueError("'n_features' is needed: the noise of a column grows with it.")
+            raise ValueError(
+                "'n_features' is needed, as the noise of a column grows with it: give the number "
+                "of columns."
+            )
         randomizer = LaplaceRandomizer(self.epsilon, facts.n_features, self.bound)
         return self._release_quote(randomizer, facts)
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.foundation.documentation import complete_docstrings
 from skfairdp.foundation.figures import significant_up
 from skfairdp.foundation.parameters import COUNT, Number, check_arguments
-from skfairdp.privacy.mechanisms.geometric import RESOLUTION
+from skfairdp.privacy.mechanisms.integer_noise import RESOLUTION
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.representation.release_memory import RowStreams, in_chunks

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.foundation.documentation import completed_by
-from skfairdp.privacy.mechanisms.geometric import geometric, units_of
+from skfairdp.privacy.mechanisms.integer_noise import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.records.one_column import unmasked
 from skfairdp.records.persons import refuse_rounded
@@ -101,7 +101,9 @@ class RowStreams:
             releases would be the difference of the hidden values.
         """
         if not np.array_equal(self._hidden[rows], hidden):
-            raise ValueError("the noise of these streams belongs to other hidden values")
+            raise ValueError(
+                "the noise of these streams belongs to other hidden values: make the streams anew"
+            )
         return RowStreams(self._state, self._people[rows], self._hidden[rows])
 
     def digests(self) -> NDArray[np.uint64]:

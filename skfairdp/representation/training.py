@@ -13,15 +13,15 @@ from torch import Tensor, nn
 
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
+from skfairdp.engine.modules import linear_stack
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
 from skfairdp.engine.optimizers import flatten, unflatten
 from skfairdp.engine.randomness import OwnDraws, own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import few_threads
-from skfairdp.engine.training import Progress, run_segment
+from skfairdp.engine.run import Progress, run_segment
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size

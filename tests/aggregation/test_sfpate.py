@@ -169,7 +169,7 @@ def test_bad_input() -> None:
         model.fit(X, y, sensitive_features=groups, X_public=X)
     with pytest.raises(ValueError, match="y_public was given without X_public"):
         model.fit(X, y, sensitive_features=groups, y_public=y)
-    with pytest.raises(ValueError, match="y_public has 199 entries for 200 rows"):
+    with pytest.raises(ValueError, match="y_public has 199 entries, and X_public has 200 rows"):
         model.fit(X, y, sensitive_features=groups, X_public=X, y_public=y[1:])
     with pytest.raises(ValueError, match="y_public has labels other than"):
         model.fit(X, y, sensitive_features=groups, X_public=X, y_public=np.full(200, "perhaps"))

@@ -223,7 +223,7 @@ def test_separate_nets_agree_with_batched_ones() -> None:
     from skfairdp.aggregation.shards import rows_by_shard
     from skfairdp.aggregation.teachers.ensemble import Lessons
     from skfairdp.aggregation.teachers.parallel import train_separately
-    from skfairdp.engine.training import Progress
+    from skfairdp.engine.run import Progress
 
     rows = private_rows(n=2000)
     net = default_teacher()

@@ -17,8 +17,7 @@ from dp_accounting.pld import PLDAccountant
 
 from skfairdp.privacy import epsilon, noise_multiplier_for
 from skfairdp.privacy.accounting import accountants
-from skfairdp.privacy.accounting.accountants import event_epsilon, renyi_divergences
-from skfairdp.privacy.accounting.directions import grid_interval
+from skfairdp.privacy.accounting.accountants import event_epsilon, grid_interval, renyi_divergences
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from tests.privacy.contour import exact_epsilon
 from tests.privacy.plans import maker, sgd_plan

@@ -232,7 +232,9 @@ def test_what_no_event_says_is_named() -> None:
         fitted = clone(room[name]).fit(X, Y, sensitive_features=GROUPS)
         found = examined(certify(fitted, X, Y, sensitive_features=GROUPS))
         assert found.wrong == ()
-        assert found.missing == ("epsilon: no event says what was released",)
+        assert found.missing == (
+            "epsilon: the guarantee holds no event, from which its cost would follow",
+        )
 
 
 def remembered(bound: Callable[..., float]) -> Callable[..., float]:

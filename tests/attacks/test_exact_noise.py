@@ -38,7 +38,7 @@ from skfairdp.model_selection.budget import search_budget
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.privacy import Block, NoiseSource, Plan, Segment, epsilon
 from skfairdp.privacy.accounting.events import without_failures
-from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS
+from skfairdp.privacy.mechanisms.integer_noise import SCALE_BITS
 from skfairdp.privacy.plan import GRID_FAILURE, GRID_MARGIN, LEAST_MULTIPLIER, MOST_NUMBERS
 from tests.common.roster import EVERY, build, each
 from tests.common.test_quotes import facts_of

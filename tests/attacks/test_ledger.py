@@ -278,7 +278,7 @@ def test_a_step_that_learned_from_rows_voids_the_ledger_once(tmp_path) -> None:
     assert total.is_void
     assert "Step 'standardscaler' (StandardScaler) learned from rows" in total.assumptions[0]
     assert "∞ because of entry 2 (StandardScaler → DPSGDClassifier): Step" in ledger.summary()
-    with pytest.raises(BudgetExceededError, match="can't be kept any more .*StandardScaler"):
+    with pytest.raises(BudgetExceededError, match="cannot be kept any more .*StandardScaler"):
         clone(model).fit(X, y)
     # Its steps never saw protected rows: an assumption, which is its own entry.
     certify(model, public_steps=["standardscaler"])

@@ -116,7 +116,7 @@ def test_guesses_are_the_extremes_and_ties_go_by_position():
         (lambda: one_run_p_value(10, 5, 5, epsilon=math.nan), "epsilon"),
         (lambda: one_run_p_value(10, 5, 5, epsilon=-1.0), "epsilon"),
         (lambda: count_correct_guesses([1.0, 2.0], [True, False], n_guesses=1), "n_guesses"),
-        (lambda: count_correct_guesses([1.0, 2.0], [True]), "one length"),
+        (lambda: count_correct_guesses([1.0, 2.0], [True]), "one entry for each canary"),
         (lambda: count_correct_guesses([1.0, math.nan], [True, False]), "NaN"),
     ],
 )

@@ -281,7 +281,7 @@ def test_what_cannot_be_audited_is_refused(rows):
 
     with pytest.raises(ValueError, match="neither dataset_size nor group_sizes"):
         audit_one_run(Sizeless(), X, y, canaries)
-    with pytest.raises(ValueError, match="go together"):
+    with pytest.raises(ValueError, match="give it for both"):
         audit_one_run(NoisySum(), X, y, canaries, sensitive_features=groups)
     with pytest.raises(ValueError, match="'zero-out' neighbours"):
         audit_one_run(NoisySum(adjacency="zero-out"), X, y, canaries)

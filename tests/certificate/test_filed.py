@@ -24,9 +24,8 @@ from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
 from skfairdp.certificate.outcomes import Accuracy
 from skfairdp.certificate.registry import ANSWERED, answers
-from skfairdp.certificate.render.elements import Table
+from skfairdp.certificate.render.elements import PLAIN, Table, arranged, template_names
 from skfairdp.certificate.render.html import _table
-from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.fairness.guarantee import CellCount
 from skfairdp.fairness.recomputing import recomputed_intervals
@@ -329,7 +328,7 @@ def test_alternatives_of_a_search_stand_beside_those_of_the_ledger(
     with ledger.charge(spent, activity="fit", estimator="E"):
         pass
     searched = replace(public, facts=(Fact("alternatives", "12 by Search", "public"),))
-    told = "12 by Search (public); fits in the ledger below: 1 (public)."
+    told = "12 by Search (public); the ledger below lists 1 fit or search on these data (public)."
     for template in set(template_names()) - {PLAIN}:
         assert told in searched.to_html(template=template, ledger=ledger)
 

@@ -20,8 +20,7 @@ from skfairdp.certificate.evaluation_settings import parts_of_epsilon
 from skfairdp.certificate.examination import examine
 from skfairdp.certificate.released_events import uncounted_tables
 from skfairdp.certificate.score_counts import BINS, ScoreCounts
-from skfairdp.fairness.bounds.noisy_cells import noise_variance
-from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_rate_intervals
+from skfairdp.fairness.bounds.noisy_counts import NoisyCells, noise_variance, private_rate_intervals
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource

@@ -8,6 +8,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 from configparser import ConfigParser
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -20,7 +21,7 @@ import pytest
 from skfairdp import Certificate, PrivacyLedger
 from skfairdp.certificate.signing import check_signature, load_public_key
 from skfairdp.command_line import main
-from skfairdp.command_line.files import write_whole
+from skfairdp.command_line.files import check_outputs, write_whole
 from tests.command_line.files import report, table, written
 
 FILES = ["--certificate", "c.json", "--card", "card.md", "--model", "m.pkl", "--ledger", "l.db"]
@@ -151,6 +152,26 @@ def test_files_are_replaced_as_a_whole(folder, monkeypatch) -> None:
     assert kept.read_text() == "after"
     assert {path.name for path in folder.iterdir()} >= {"kept", "link"}
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_the_next_run_removes_what_a_killed_one_left_unfinished(folder, monkeypatch) -> None:
+    page = folder / "page.html"
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "unlink", lambda *_, **__: None)  # nothing is tidied up
+        broken_at(killed, "os.replace", KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            write_whole(page, "part")
+    (left,) = folder.glob(".page.html.*")
+    beside = folder / ".page.html.20261128"
+    beside.write_text("a copy of somebody's")
+    for file, age in ((left, 60), (beside, 6_000)):
+        os.utime(file, (time.time() - age,) * 2)
+    check_outputs({"--out": page}, {})
+    assert left.exists()  # another run may still write it
+    os.utime(left, (time.time() - 6_000,) * 2)
+    check_outputs({"--out": page}, {})
+    assert not left.exists()
+    assert beside.exists()
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_anything_is_charged(

@@ -11,7 +11,7 @@ import pytest
 
 from skfairdp import Certificate
 from skfairdp.command_line import main
-from skfairdp.fairness.showing import showing
+from skfairdp.fairness.smallest_gap import showing
 
 
 @pytest.fixture(autouse=True)

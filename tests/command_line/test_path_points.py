@@ -16,7 +16,7 @@ from skfairdp.command_line.planning import Outlook
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import People
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_bound
-from skfairdp.fairness.showing import showing
+from skfairdp.fairness.smallest_gap import showing
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.path import ReleasedPath, around
 

@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 import skfairdp
 from skfairdp import (
     DPAdditiveRegressor,
+    DPSGDClassifier,
     DPSGDRegressor,
     FairPATEClassifier,
     FairPathClassifier,
@@ -155,6 +156,35 @@ class QuietFairNumbers(OfLabels, FairPathRegressor):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FairnessWarning)
             return super().fit(X, y, sensitive_features=sensitive_features, person_ids=person_ids)
+
+
+class OfTwoCosts:
+    """States its costs for the two classes of a fit, whatever their labels are."""
+
+    def fit(self, X: Any, y: Any, **given: Any) -> Any:
+        stated: Any = self.costs  # type: ignore[has-type]
+        column = np.asarray(y)
+        labels = np.unique(column).tolist() if column.ndim == 1 else []
+        two = len(labels) == 2
+        try:
+            self.costs = dict(zip(labels, stated.values(), strict=True)) if two else None
+            super().fit(X, y, **given)  # type: ignore[misc]
+        finally:
+            self.costs = stated
+        self._bind()  # type: ignore[attr-defined]  # what was stated meanwhile is not a change
+        return self
+
+
+class DPSGDOfTwoCosts(OfTwoCosts, DPSGDClassifier):
+    """DP-SGD with a threshold for costs."""
+
+
+def with_costs_of_any_labels(estimator: Any) -> Any:
+    """The same estimator; of a class that states costs of the labels of a fit, if it has some."""
+    if getattr(estimator, "costs", None) is None:
+        return estimator
+    kind = {DPSGDClassifier: DPSGDOfTwoCosts}[type(estimator)]
+    return kind(**estimator.get_params(deep=False))
 
 
 class MadeUp:

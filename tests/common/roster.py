@@ -55,6 +55,7 @@ VOTES: dict[str, Any] = {"n_teachers": 40, "n_answers": 100, "progress": False}
 # The rows of `people` lie within these bounds but for a few in a million.
 _ROWS: Any = (-6.0, 6.0)
 _DPSGD = DPSGDClassifier(**FAST)
+_COSTS = {"no": 1.0, "yes": 5.0}
 _FAIR_MODELS = FunctionalMechanismClassifier(
     _ROWS, objective="group_average", releases="group_models"
 )
@@ -74,12 +75,16 @@ _FAIR_MODELS = FunctionalMechanismClassifier(
 #   answering    decides about the answers of a fitted model
 #   numbers      predicts numbers: here 0 for the label "no" and 1 for "yes"
 SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
-    DPSGDClassifier: ("rows", {"DP-SGD": _DPSGD}),
+    DPSGDClassifier: (
+        "rows",
+        {"DP-SGD": _DPSGD, "DP-SGD, costs": DPSGDClassifier(costs=_COSTS, **FAST)},
+    ),
     DPAdditiveClassifier: (
         "closed form",
         {
             "additive": DPAdditiveClassifier(_ROWS, n_bins=8, **FAST),
             "additive, pairs": DPAdditiveClassifier(_ROWS, n_bins=8, pairs=8, **FAST),
+            "additive, costs": DPAdditiveClassifier(_ROWS, n_bins=8, costs=_COSTS, **FAST),
         },
     ),
     FairDPClassifier: (
@@ -311,6 +316,12 @@ every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 def build(name: str, **parameters: Any) -> Any:
     """Return a fresh estimator of the roster."""
     return clone(EVERY[name][1]).set_params(**parameters)
+
+
+def costs_of(name: str, labels: Iterable[Any]) -> dict[str, Any]:
+    """Costs of a setting, if it states some, for other labels than those of `people`."""
+    stated = getattr(EVERY[name][1], "costs", None)
+    return {} if stated is None else {"costs": dict(zip(labels, stated.values(), strict=True))}
 
 
 @cache

@@ -12,7 +12,7 @@ SIZES = {"a": 200, "b": 100}
 
 
 def declared(name: str) -> dict:
-    return {"dataset_size": 300} if name == "DP-SGD" else {"group_sizes": SIZES}
+    return {"dataset_size": 300} if name.startswith("DP-SGD") else {"group_sizes": SIZES}
 
 
 @every_estimator
@@ -34,7 +34,7 @@ def test_sizes_taken_from_the_rows_mean_another_relation(name: str) -> None:
     assert not model.certify().satisfies(epsilon=1.0, adjacency="add-remove")
 
 
-FAIRDP = [name for name in ROSTER if name != "DP-SGD"]
+FAIRDP = [name for name in ROSTER if not name.startswith("DP-SGD")]
 
 
 @pytest.mark.parametrize("name", FAIRDP)

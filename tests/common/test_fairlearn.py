@@ -13,7 +13,7 @@ from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.metrics import accuracy_score
 
 from skfairdp import certify
-from tests.common.roster import build, every_estimator, people
+from tests.common.roster import build, costs_of, every_estimator, people
 
 
 @every_estimator
@@ -37,7 +37,8 @@ def test_threshold_optimizer_around_a_fitted_model(name: str) -> None:
     X, y, groups = people(600)
     positive = (y == "yes").astype(int)
     train, held = slice(0, 300), slice(300, None)
-    model = build(name).fit(X[train], positive[train], sensitive_features=groups[train])
+    model = build(name, **costs_of(name, (0, 1)))
+    model.fit(X[train], positive[train], sensitive_features=groups[train])
     optimizer = ThresholdOptimizer(
         estimator=model, prefit=True, predict_method="predict_proba",
         constraints="demographic_parity",

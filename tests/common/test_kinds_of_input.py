@@ -22,6 +22,7 @@ from tests.common.roster import (
     FAST,
     SETTINGS,
     build,
+    costs_of,
     each,
     every_class,
     every_estimator,
@@ -184,7 +185,7 @@ def test_labels_and_groups_of_any_type(name: str, labels: list, values: list) ->
     X, y, groups = people()
     y = np.array(labels)[(y == "yes").astype(int)]
     groups = np.array(values)[(groups == "b").astype(int)]
-    model = build(name).fit(X, y, sensitive_features=groups)
+    model = build(name, **costs_of(name, labels)).fit(X, y, sensitive_features=groups)
     assert model.classes_.tolist() == labels
     assert model.groups_ == tuple(sorted(values))
     assert model.predict(X).dtype == y.dtype

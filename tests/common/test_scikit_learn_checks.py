@@ -25,10 +25,10 @@ from skfairdp import (
     representation,
 )
 from skfairdp.aggregation import ReweighedClassifier
-from skfairdp.base.expected_checks import DRAWN_DECISIONS
+from skfairdp.base.predictors import DRAWN_DECISIONS
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicBinner, PublicEncoder, PublicScaler
-from tests.common.halves import with_groups_made_up
+from tests.common.halves import with_costs_of_any_labels, with_groups_made_up
 from tests.common.roster import EVERY, FIRST, ROSTER, build
 from tests.comparators.makings import EVERY as COMPARED
 
@@ -76,7 +76,8 @@ def unexpected(estimator: Any, brief: bool = True) -> list[str]:
     `brief`: fit for one epoch, as the checks ask no accuracy of what has noise.
     """
     expected = get_tags(estimator).expected_failed_checks
-    model = with_groups_made_up(in_brief(estimator) if brief else estimator)
+    model = with_costs_of_any_labels(in_brief(estimator) if brief else estimator)
+    model = with_groups_made_up(model)
     results = check_estimator(model, expected_failed_checks=expected, on_fail=None, on_skip=None)
     assert len(results) > 40
     return [

@@ -26,7 +26,7 @@ from skfairdp import (
     certify,
 )
 from skfairdp.additive.design import Design
-from skfairdp.base.expected_checks import DRAWN_DECISIONS, FRESH_FITS
+from skfairdp.base.predictors import DRAWN_DECISIONS, FRESH_FITS
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.preprocessing import PublicScaler
 from tests.common.roster import CLOSED_FORM, SMOOTHED, build, every_closed_form, once, people

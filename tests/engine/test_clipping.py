@@ -9,9 +9,8 @@ from torch import nn
 
 from skfairdp.engine.clipping import layered
 from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.clipping.linear_stacks import leaves_of
 from skfairdp.engine.clipping.norms import rounding_margin
-from skfairdp.engine.modules import MLP, SmallCNN
+from skfairdp.engine.modules import MLP, SmallCNN, leaves_of
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.randomness import OwnDraws

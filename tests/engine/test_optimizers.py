@@ -72,5 +72,5 @@ def test_a_part_of_a_module_lies_in_one_piece_of_the_vector_or_is_refused() -> N
         flat.positions("bare")
     moved = replace(flat.layout[1], slice=slice(6, 7))
     apart = replace(flat, layout=(flat.layout[0], moved, *flat.layout[2:]))
-    with pytest.raises(ValueError, match="do not lie next to each other"):
+    with pytest.raises(ValueError, match="not registered one after the other"):
         apart.positions("body")

@@ -11,7 +11,7 @@ import torch
 
 from skfairdp import DPSGDClassifier
 from skfairdp.engine.objectives import BinaryObjective
-from skfairdp.engine.run import Run
+from skfairdp.engine.run import Run, schedule_factors
 from skfairdp.privacy.sizes import Sizes
 
 GROUPS = Sizes(("a", "b"), (300, 77), "add-remove")
@@ -56,3 +56,15 @@ def test_an_objective_knows_the_labels_of_the_groups_and_no_code_of_a_row() -> N
     X, codes = rng.normal(size=(40, 2)), np.arange(40) % 2
     Looking(max_epochs=1, delta=1e-3).fit(X, codes, sensitive_features=np.array(["a", "b"])[codes])
     assert [(groups.labels, len(groups.codes)) for groups in seen] == [(("a", "b"), 0)]
+
+
+def test_pairs_set_the_factor_from_a_fraction_on_in_any_order():
+    assert schedule_factors([(0.5, 0.1), (0, 2)], 4) == [2.0, 2.0, 0.1, 0.1]
+
+
+@pytest.mark.parametrize(
+    "bad", ["fast", 3, [1, 2], [(0.5,)], [(2, 1)], [(0, 0)], [("a", 1)], [(0, float("nan"))]]
+)
+def test_other_schedules_are_refused_with_what_is_allowed(bad):
+    with pytest.raises(ValueError, match="learning_rate_schedule.*sequence of pairs"):
+        schedule_factors(bad, 4)

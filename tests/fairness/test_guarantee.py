@@ -124,12 +124,12 @@ NOISY = {"claims": 1, "epsilon": 1.0, "public_sizes": False, "terms": ((1, 1),)}
 @pytest.mark.parametrize(
     ("kind", "inputs", "counts", "words"),
     [
-        ("exact test", {"claims": 1}, cells()[:1], "one of every group in every stratum"),
-        ("exact test", {"claims": 1}, (), "one of every group in every stratum"),
-        ("exact test", {"claims": 1}, cells(noisy=True), "allows for the noise"),
-        ("noisy counts", NOISY, cells(), "counts that are marked so"),
-        ("noisy counts", NOISY | {"terms": ((1,),)}, cells(noisy=True), "two numbers of noise"),
-        ("noisy counts", NOISY | {"terms": ((0, 1),)}, cells(noisy=True), "two numbers of noise"),
+        ("exact test", {"claims": 1}, cells()[:1], "one count for each group in each stratum"),
+        ("exact test", {"claims": 1}, (), "one count for each group in each stratum"),
+        ("exact test", {"claims": 1}, cells(noisy=True), "does not allow for noise"),
+        ("noisy counts", NOISY, cells(), "counts that are marked as noisy"),
+        ("noisy counts", NOISY | {"terms": ((1,),)}, cells(noisy=True), "two numbers >= 1"),
+        ("noisy counts", NOISY | {"terms": ((0, 1),)}, cells(noisy=True), "two numbers >= 1"),
         ("noisy counts", NOISY, cells(noisy=True, successes=2.5), "must be whole numbers"),
     ],
 )

@@ -91,7 +91,7 @@ def test_without_a_share_the_threshold_is_that_of_exact_chances_and_costs_nothin
     assert model.threshold_ == pytest.approx(1.0 / 6.0)
     assert model.plan_ == plain.quote(n_rows=N, n_features=3).plan
     assert not hasattr(model, "score_counts_")
-    with pytest.raises(AttributeError, match="bought no table"):
+    with pytest.raises(AttributeError, match="no table of scores"):
         _ = model.threshold_table_
     assert not hasattr(plain.fit(X, Y), "threshold_")
 

@@ -25,7 +25,7 @@ from skfairdp.inprocessing.fair_path.scores import ScoresObjective
 from skfairdp.inprocessing.fair_path.tables import planned
 from skfairdp.interchange import load_skops, save_onnx, save_skops
 from skfairdp.model_selection import fit_within, specify
-from skfairdp.privacy.ledger.entry import charges
+from skfairdp.privacy.ledger.records import charges
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
 from skfairdp.privacy.noise import NoiseSource
 from tests.inprocessing.redrawn import Redrawn, released_path, without_noise

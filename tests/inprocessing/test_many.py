@@ -161,7 +161,7 @@ def test_no_step_has_the_noise_of_another(monkeypatch: pytest.MonkeyPatch) -> No
     z = numbers.reshape(60, 18) / numbers.std()
     assert abs((z @ z.T)[np.triu_indices(60, 1)].mean()) < 5 * (18 / 1770) ** 0.5
     assert not len(steps[-1]._noise)  # nothing is left over
-    with pytest.raises(PlanError, match="they are made"):
+    with pytest.raises(PlanError, match="0 are left"):
         sound(steps[-1])
 
 
@@ -173,7 +173,7 @@ def test_a_forked_process_does_not_use_the_noise_ahead(monkeypatch: pytest.Monke
 
     sound = ManyReleases.gradients
     monkeypatch.setattr(ManyReleases, "gradients", elsewhere)
-    with pytest.raises(PlanError, match="they are made"):  # the steps ahead are metered
+    with pytest.raises(PlanError, match="0 are left"):  # the steps ahead are metered
         fit_many(linear(), 2, X, Y)
 
 

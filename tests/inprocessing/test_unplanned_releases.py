@@ -68,7 +68,7 @@ class PublicRows(DPSGDClassifier):
 @pytest.mark.parametrize(
     ("mechanism", "words"),
     [
-        (TwoGradients, "holds 20 releases of 'gradient', and they are made"),
+        (TwoGradients, "holds 20 releases of 'gradient', of which 0 are left"),
         (LessNoise, "does not hold 'gradient'"),
         (FewerSteps, "19 of 'gradient'"),
         (PublicRows, "not public under adjacency='zero-out'"),

@@ -150,7 +150,7 @@ def test_the_report_names_what_was_decided_in_the_files_words(filed) -> None:
     page, card = ((filed.folder / n).read_text(encoding="utf-8") for n in ("r.html", "card.md"))
     for text in (page, card):
         assert "pension = joined" in text
-        assert "fits in the ledger below: 1" in text
+        assert "the ledger below lists 1 fit or search" in text
     lines = [line for line in card.split("\n") if line]
     depth = [len(line) - len(line.lstrip("#")) for line in lines]
     # A heading has text under it, or one of its parts.

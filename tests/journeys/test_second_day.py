@@ -8,6 +8,7 @@ import lzma
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, PrivateTableEncoder
 from skfairdp.certificate.render import html
-from skfairdp.command_line import estimators, filing, main, planning
+from skfairdp.command_line import estimators, filing, main, path_points, planning
 from skfairdp.command_line.reading import read_rows
 from skfairdp.model_selection import PrivateSearchCV, fit_within
 
@@ -81,7 +82,7 @@ def test_a_plan_tells_rows_chances_noise_schema_and_ledger_and_spends_nothing(to
         "a tolerance of 0.1 would be shown with a probability of",
         "at rates near 0.1 or 0.9",
         "noise multiplier",
-        "Enough records to learn from: the noise on",
+        "Enough records to learn from: in the release",
         "2 columns are not declared",
         "Ledger before: nothing spent; after: ε = 2",
         "Nothing was spent, and nothing was written.",
@@ -285,7 +286,7 @@ def test_a_drafted_schema_is_taken_as_it_is_and_a_partial_one_is_completed(told)
     assert "2 columns are not declared" in plan
     Path("s.json").write_text('{"columns": {"self": {"bounds": [0, 100000]}}}', encoding="utf-8")
     _, plan, _ = told("plan", "bank.csv", *ASKED, "--schema", "s.json")
-    assert "1 columns are not declared" in plan
+    assert "1 column is not declared" in plan
     more = ("--schema", "s.json", "--certificate", "c.json", "--tolerance", ".3", "--quiet")
     assert told("report", "bank.csv", *ASKED, *more)[0] in (0, 1)
     shown = Certificate.from_json(Path("c.json").read_text(encoding="utf-8"))
@@ -372,3 +373,57 @@ def test_a_plan_names_groups_that_are_too_small_and_the_options_that_help(told) 
     ) in plan
     _, plan, _ = told("plan", "bank.csv", *ASKED, "--tolerance", ".01")
     assert "Too small" not in plan  # of all groups, so that none can be left out
+
+
+def test_a_plan_names_the_tolerance_that_the_rows_can_show(told) -> None:
+    _, plan, _ = told("plan", "bank.csv", *ASKED, "--tolerance", ".02")
+    named = re.search(r"would show a tolerance of (0\.\d+) at rates near one half", plan)
+    assert named is not None
+    _, plan, _ = told("plan", "bank.csv", *ASKED, "--tolerance", named[1])
+    chance = re.search(r"with a probability of about (\d+) % at rates near one half", plan)
+    assert chance is not None
+    assert 90 <= int(chance[1]) < 95  # at the named tolerance, rounded up
+    code, _, said = told("report", "bank.csv", *ASKED, "--tolerance", ".02")
+    assert (code, f"would show a tolerance of {named[1]}" in said) == (2, True)
+    assert "is charged to the ledger" not in said  # nothing was
+
+
+def test_messages_can_be_typed_as_they_are(told, capsys) -> None:
+    rows = customers().drop(columns=["customer", "contract no", "has_phone"])
+    rows["default payment"] = rows["default payment"].map({0: "1. no", 1: "2. yes"})
+    rows.to_csv("spaced.csv")  # with a column of row numbers, as R and pandas write it
+    asked = [word for word in ASKED if word not in ("--positive", "0")]
+    _, _, said = told("plan", "spaced.csv", *asked)
+    assert "--positive '1. no' or --positive '2. yes'." in said
+    assert "(The column without a name in the first line is called 'Unnamed: N' here" in said
+    assert "--drop 'Unnamed: 0'" in said
+    with pytest.raises(SystemExit):
+        told("plan", "bank.csv", *ASKED[:-2])
+    assert "required: --epsilon. --epsilon limits the privacy loss" in capsys.readouterr().err
+
+
+def test_groups_of_very_few_rows_are_counted_and_not_named(told) -> None:
+    rows = customers().drop(columns=["customer", "contract no", "has_phone", "region"])
+    rows["party"] = np.repeat(
+        ["left", "right", "other", "no", "x", "y"], [1_500, 1_477, 10, 7, 3, 3]
+    )
+    rows.to_csv("parties.csv", index=False)
+    asked = [word if word != "sex" else "party" for word in ASKED]
+    _, _, said = told("plan", "parties.csv", *asked)
+    assert "about: no; other; and 2 of fewer than 5, which are not named here." in said
+    assert "(--merge NEW=no,other)" in said
+    _, _, said = told("plan", "parties.csv", *asked, "--merge", "other=other,no")
+    assert "about: and 2" not in said
+    assert "(--merge NEW=other,ANOTHER), or leave them out (--leave-out other)" in said
+
+
+def test_accuracies_of_other_tolerances_stay_within_1() -> None:
+    rows = {"tolerance": [0.1, 0.2], "gap": [0.05, 0.1], "gap_std": [0.01, 0.01]}
+    frame = pd.DataFrame({**rows, "accuracy": [0.97, 1.01], "accuracy_std": [0.02, 0.02]})
+    model: Any = SimpleNamespace(path=lambda: frame)
+    said = path_points.other_tolerances(model)
+    assert "Noise took some accuracies above 1; they are written as 1." in said
+    assert "1.010" not in said
+    assert "1.000" in said
+    frame.loc[1, "accuracy"] = 0.98
+    assert "Noise took" not in path_points.other_tolerances(model)

@@ -111,9 +111,9 @@ def test_what_is_planned_can_be_drawn_and_no_more():
     meter = drained(PLAN)
     meter.finish()
     for release, words in (
-        (STEP, "2 releases of 'gradient', and they are"),
-        (TABLE, "2 releases of 'table', and they are"),
-        (SUM, "1 release of 'sum', and it is"),
+        (STEP, "2 releases of 'gradient', of which 0 are left"),
+        (TABLE, "2 releases of 'table', of which 0 are left"),
+        (SUM, "1 release of 'sum', of which 0 are left"),
     ):
         with pytest.raises(PlanError, match=words):
             meter.draw(release)
@@ -141,7 +141,7 @@ def test_what_is_no_part_of_a_plan_is_refused_with_what_to_pass(drawn):
 
 
 def test_a_step_that_releases_nothing_is_not_drawn():
-    with pytest.raises(PlanError, match="they are made"):
+    with pytest.raises(PlanError, match="0 are left"):
         Meter(PLAN).draw(WARM_UP)
 
 

@@ -167,7 +167,7 @@ def test_a_rule_that_allows_everything_cannot_be_written() -> None:
         HarmlessStep(Text, {}, list)
     with pytest.raises(TypeError, match="get_params"):
         HarmlessStep(np.ndarray, {}, list)
-    with pytest.raises(TypeError, match="'norm' is a function"):
+    with pytest.raises(TypeError, match="'norm' must be an Allowed; got a function"):
         HarmlessStep(preprocessing.Normalizer, {"norm": FLAG.holds}, list)  # type: ignore[dict-item]
     assert HARMLESS[SimpleImputer].path == "sklearn.impute.SimpleImputer"
     assert (FLAG | NUMBER).words == "True, False, a number"

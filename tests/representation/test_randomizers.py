@@ -15,7 +15,7 @@ import torch
 from scipy import stats
 
 from skfairdp.privacy import NoiseSource
-from skfairdp.privacy.mechanisms.geometric import RESOLUTION
+from skfairdp.privacy.mechanisms.integer_noise import RESOLUTION
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.representation import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.objective import LaplaceChannel, ResponseChannel

@@ -12,7 +12,7 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.nets import PreparedNet
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import Rows
-from skfairdp.engine.training import Progress
+from skfairdp.engine.run import Progress
 from skfairdp.foundation.assumptions import ALONE
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.noise import NoiseSource

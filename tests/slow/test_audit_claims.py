@@ -63,8 +63,24 @@ def net(lr):
 
 
 def own_weight(model, X, y):
-    """How far a canary's own weight moved towards its label: log-odds without the bias."""
-    return log_odds(model, X, y) - log_odds(model, np.zeros_like(X), y)
+    """How far a canary's own weight moved towards its label: log-odds without the bias.
+
+    With a table of scores, records in the canary's cell beyond half of the canaries there count
+    too, as much as an attacker can use them.
+    """
+    moved = log_odds(model, X, y) - log_odds(model, np.zeros_like(X), y)
+    if model.costs is None or not len(X):
+        return moved
+    table = model.threshold_table_["threshold"].to_numpy()
+    cells = np.searchsorted(table, model.predict_proba(X)[:, 1]), np.asarray(y)
+    canaries = np.zeros_like(model.score_counts_)
+    np.add.at(canaries, cells, 1.0)
+    others = np.zeros_like(canaries)
+    others[np.searchsorted(table, model.predict_proba(np.zeros_like(X[:1]))[0, 1])] = N_ROWS / 2
+    noise = model.plan_.segments[-1].blocks[0].noise_std ** 2
+    beyond = (model.score_counts_ - others - canaries / 2.0) / (noise + canaries / 4.0)
+    # Their weights are about 1/2 apart, with the variance of those of rows without a canary.
+    return moved * 0.5 / np.var(moved) + beyond[cells]
 
 
 def estimator(kind, rate, steps):
@@ -79,6 +95,9 @@ def estimator(kind, rate, steps):
     lr = n / (20.0 * steps)  # all steps together move an included canary's logit by about 1/2
     if kind in ("dpsgd", "exact"):
         return DPSGDClassifier(net(lr), exact_noise=kind == "exact", **settings)
+    if kind == "costs":  # a twentieth of the budget for the table of scores
+        costs = {"costs": {0: 1.0, 1: 5.0}, "threshold_share": 0.05}
+        return DPSGDClassifier(net(lr), **costs, **settings)
     if kind == "dpsgdf":  # the canaries are long in both groups alike: their norm is 2 C0
         return DPSGDFClassifier(net(lr), max_grad_norm=0.5, **settings)
     if kind == "importance":
@@ -91,7 +110,11 @@ def estimator(kind, rate, steps):
 def audit(kind, rate, steps):
     X, canaries = orthogonal_canaries(np.zeros((N_ROWS, 1), dtype=np.float32), N_CANARIES)
     groups = None
-    if kind not in ("dpsgd", "exact"):  # two groups of one size: both claims are the full epsilon
+    if kind not in (
+        "dpsgd",
+        "exact",
+        "costs",
+    ):  # two groups of one size: both claims are the full epsilon
         member = np.arange(N_CANARIES) // 2 % 2
         canaries = Canaries(canaries.X, canaries.y, member)
         groups = np.arange(N_ROWS) // 2 % 2
@@ -130,6 +153,7 @@ SETTINGS = [
     ("dpsgd", 0.5, 20),
     ("exact", 1.0, 4),
     ("exact", 0.5, 20),
+    ("costs", 0.5, 20),
     ("fairdp", 1.0, 4),
     ("fairdp", 0.5, 20),
     ("dpsgdf", 1.0, 4),

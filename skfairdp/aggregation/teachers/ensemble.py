@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skfairdp.engine.training import Progress
+from skfairdp.engine.run import Progress
 from skfairdp.foundation.documentation import completed_by
 
 

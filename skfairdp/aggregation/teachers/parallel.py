@@ -28,7 +28,7 @@ from skfairdp.aggregation.teachers.isolation import alone, noting_interrupts
 from skfairdp.engine.inference import outputs
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
-from skfairdp.engine.training import Progress
+from skfairdp.engine.run import Progress
 
 # Random streams of a teacher in addition to that of its own parameters.
 _FITTING, _ANSWERING = 1, 2
@@ -166,7 +166,9 @@ def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
         # Its own copy: what a teacher writes into its rows must not reach the next one.
         codes = np.asarray(model.predict(X.copy())).astype(np.int64)
     if codes.shape != (len(X),):
-        raise ValueError(f"predict returned shape {codes.shape} for {len(X)} rows")
+        raise ValueError(
+            f"predict must return one label for each of {len(X)} rows; got the shape {codes.shape}"
+        )
     return codes
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from skfairdp.aggregation.shards import batches, teacher_generator
 from skfairdp.aggregation.teachers.ensemble import Lessons, Teachers
-from skfairdp.engine.clipping.linear_stacks import Activation, LinearStack, linear_stack
+from skfairdp.engine.modules import Activation, LinearStack, linear_stack
 from skfairdp.engine.nets import PreparedNet, module_dtype
 from skfairdp.engine.objectives import BinaryObjective, Objective, objective_for
 from skfairdp.engine.optimizers import ELEMENTWISE

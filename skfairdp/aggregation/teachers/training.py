@@ -18,7 +18,7 @@ from skfairdp.aggregation.teachers.parallel import answer, teach, train_separate
 from skfairdp.aggregation.teachers.stacked_training import can_be_batched, train_batched
 from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, default_net, prepare_net
-from skfairdp.engine.training import Progress
+from skfairdp.engine.run import Progress
 
 # Of the trial of a teacher.
 _N_STEPS, _BATCH_SIZE = 3, 4

@@ -11,7 +11,8 @@ from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import COUNTED, PUBLIC, Fact
 from skfairdp.certificate.registry import answers, check_about
 from skfairdp.certificate.render import group_sections
-from skfairdp.certificate.render.elements import KeyFigures, Section, Table
+from skfairdp.certificate.render.elements import PLAIN, KeyFigures, Section, Table, arranged
+from skfairdp.certificate.render.group_sections import scores_section
 from skfairdp.certificate.render.record_sections import (
     Frontier,
     Watch,
@@ -20,8 +21,6 @@ from skfairdp.certificate.render.record_sections import (
     of_monitor,
     of_path,
 )
-from skfairdp.certificate.render.score_sections import scores_section
-from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import group_text
 from skfairdp.fairness.notions import NOTIONS
@@ -90,7 +89,9 @@ def certificate_sections(
     """
     facts = claims.facts
     if ledger is not None:
-        fits = f"fits in the ledger below: {len(ledger.entries())}"
+        n_fits = sum(entry.activity in ("fit", "search") for entry in ledger.entries())
+        what = "fit or search" if n_fits == 1 else "fits or searches"
+        fits = f"the ledger below lists {n_fits} {what} on these data"
         facts = (*facts, Fact("alternatives", fits, PUBLIC))
     about = {} if about is None else about
     if about:
@@ -332,7 +333,9 @@ def _privacy(privacy: PrivacyGuarantee | None, *, attacker: bool) -> Section:
 
 def _is_technical(text: str) -> bool:
     """Whether an assumption is about random numbers and arithmetic."""
-    return is_arithmetic(text) or text.startswith("The counts of the held-out rows")
+    # The second opening is of older files.
+    counted = ("The counts were released", "The counts of the held-out rows")
+    return is_arithmetic(text) or text.startswith(counted)
 
 
 def _annex(claims: Claims) -> Section:

@@ -12,8 +12,8 @@ from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.clipping.layered import LayeredClipper, record_layers
-from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.inspection import refuse_mixing_modules
+from skfairdp.engine.modules import linear_stack
 from skfairdp.engine.optimizers import FlatParameters
 
 

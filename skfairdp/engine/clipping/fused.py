@@ -15,8 +15,8 @@ from collections.abc import Callable
 import torch
 
 from skfairdp.engine.clipping.base import Block, Clipper
-from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
+from skfairdp.engine.modules import LinearStack
 from skfairdp.engine.objectives import Objective, check_losses
 from skfairdp.engine.optimizers import FlatParameters
 from skfairdp.engine.person_rows import PersonRows
@@ -29,7 +29,7 @@ _AT_ONCE = 24
 
 
 class FusedClipper(Clipper):
-    """Sums of clipped gradients of a :class:`~skfairdp.engine.clipping.linear_stacks.LinearStack`.
+    """Sums of clipped gradients of a :class:`~skfairdp.engine.modules.LinearStack`.
 
     Parameters that are absent from `flat` count as frozen.
     """

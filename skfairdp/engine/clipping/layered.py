@@ -19,9 +19,8 @@ from torch.nn import functional
 from torch.nn.grad import conv2d_input
 
 from skfairdp.engine.clipping.functional import FunctionalClipper
-from skfairdp.engine.clipping.linear_stacks import activation_for, leaves_of
 from skfairdp.engine.exact_products import Products
-from skfairdp.engine.modules import SmallCNN
+from skfairdp.engine.modules import SmallCNN, activation_for, leaves_of
 from skfairdp.engine.objectives import check_losses
 from skfairdp.engine.optimizers import FlatParameters
 

@@ -68,12 +68,17 @@ class NumberCells:
         if counts.ndim != 2 or len(counts) != n or not counts.shape[1]:
             raise ValueError("'counts' must have a row for every cell and a column for every group")
         if self.last.shape != (n,) or self.above.shape != counts.shape or np.any(counts < 0):
-            raise ValueError("'last', 'above' and 'counts' must agree with 'first'")
+            raise ValueError(
+                "'last', 'above' and 'counts' must have an entry for each of 'first', and no "
+                "count below 0"
+            )
         if np.any(self.first > self.last) or np.any(self.first[1:] <= self.last[:-1]):
-            raise ValueError("cells of predictions must be in order and apart")
+            raise ValueError(
+                "cells of predictions must be in increasing order and must not overlap"
+            )
         most = (self.last - self.first)[:, None] * counts
         if np.any(self.above < 0.0) or np.any(self.above > most * (1.0 + 1e-9)):
-            raise ValueError("predictions must lie in their cells, on average")
+            raise ValueError("'above' must leave the mean of the predictions inside of their cell")
 
     @classmethod
     def of(cls, predictions: ArrayLike, codes: ArrayLike, n_groups: int) -> NumberCells:

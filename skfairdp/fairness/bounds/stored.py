@@ -71,7 +71,7 @@ def _grid(claim: FairnessGuarantee, counts: tuple[CellCount, ...]) -> _Two:
     strata = list(dict.fromkeys(count.stratum for count in counts))
     wanted = [(stratum, group) for stratum in strata for group in claim.groups]
     if not counts or [(count.stratum, count.group) for count in counts] != wanted:
-        raise ValueError("its counts are not one of every group in every stratum")
+        raise ValueError("the claim must hold one count for each group in each stratum")
     both = np.array([(count.successes, count.trials) for count in counts], dtype=np.float64)
     hits, rows = both.T.reshape(2, len(strata), len(claim.groups))
     return hits, rows
@@ -86,17 +86,17 @@ def _whole(values: Any) -> NDArray[np.int64]:
 
 def _plain_counts(claim: FairnessGuarantee) -> _Two:
     if any(count.noisy for count in claim.counts):
-        raise ValueError("counts with noise need a bound that allows for the noise")
+        raise ValueError("the counts are noisy, and a bound of this kind does not allow for noise")
     return _grid(claim, claim.counts)
 
 
 def _noisy_cells(claim: FairnessGuarantee, public_sizes: bool, terms: Any) -> noisy.NoisyCells:
     if not all(count.noisy for count in claim.counts):
-        raise ValueError("a bound from noisy counts needs counts that are marked so")
+        raise ValueError("a bound from noisy counts needs counts that are marked as noisy")
     hits, rows = _grid(claim, claim.counts)
     summed = _whole(terms)
     if summed.shape != (len(hits), 2) or np.any(summed < 1):
-        raise ValueError("'terms' must hold two numbers of noise terms for every stratum")
+        raise ValueError("'terms' must hold two numbers >= 1 for each stratum")
     if not public_sizes:
         return noisy.NoisyCells(_whole(hits), _whole(rows - hits), *summed.T)
     # With known rows only the difference of the two noisy counts is used, and it is stored.
@@ -139,7 +139,7 @@ def _codes(claim: FairnessGuarantee) -> NDArray[np.int64]:
     n_codes = claim.derivation.values["n_codes"]
     hits, rows = map(_whole, _plain_counts(claim))
     if n_codes < 2 or len(hits) % n_codes:
-        raise ValueError("its counts are not one of every code in every stratum")
+        raise ValueError("the claim must hold one count for each code in each stratum")
     shape = -1, n_codes, hits.shape[1]
     if np.any(hits.reshape(shape).sum(axis=1, keepdims=True) != rows.reshape(shape)):
         raise ValueError("the codes of a group must add up to its rows")

@@ -26,7 +26,7 @@ def cells_of(claim: FairnessGuarantee) -> NumberCells:
     inputs = claim.derivation.values
     cells = NumberCells(**{name: inputs[name] for name in CELLS})
     if cells.counts.shape[1] != len(claim.groups):
-        raise ValueError("its counts are not one of every group in every cell")
+        raise ValueError("the claim must hold one count for each group in each cell")
     return cells
 
 

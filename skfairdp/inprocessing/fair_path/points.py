@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.base.expected_checks import ADJUSTED_DECISIONS, expecting
+from skfairdp.base.predictors import ADJUSTED_DECISIONS, expecting
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.foundation.figures import significant_up
 from skfairdp.inprocessing.every_tolerance import EveryTolerance

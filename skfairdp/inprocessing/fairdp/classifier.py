@@ -185,7 +185,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
 
     def _train(self, run: Run) -> None:
         from skfairdp.engine.inspection import find_head
-        from skfairdp.engine.training import run_segment
+        from skfairdp.engine.run import run_segment
         from skfairdp.inprocessing.fairdp.checks import GapStop
 
         prepared = run.prepared

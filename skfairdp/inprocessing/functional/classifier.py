@@ -229,7 +229,10 @@ class FunctionalMechanismClassifier(SizedByGroup):
         if facts.n_features is not None:
             self.n_features_in_ = facts.n_features
         elif self.noise == "laplace":
-            raise ValueError("'n_features' is needed: Laplace noise grows with it.")
+            raise ValueError(
+                "'n_features' is needed, as Laplace noise grows with it: give the number of "
+                "columns."
+            )
         return facts
 
     @property

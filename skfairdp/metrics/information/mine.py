@@ -101,7 +101,10 @@ def mine(
     rows = standardised(numeric_rows(Z))
     others = _other_side(s, len(rows), continuous_s)
     if len(rows) < 20:
-        raise ValueError(f"Z has {len(rows)} rows; a split for training and value needs 20.")
+        raise ValueError(
+            f"Z has {len(rows)} rows; at least 20 are needed, as the critic is trained on some and "
+            "evaluated on the others."
+        )
     rng = np.random.default_rng(random_state)
     train_rows, value_rows = _split(held_out, len(rows), rng)
     evaluation = _evaluation_pairs(rows[value_rows], others[value_rows], continuous_s, rng)

@@ -79,7 +79,10 @@ def mutual_information(
     if method == "auto":
         method, why = _choose(Z, s, numbers)
     elif method == "classifier" and numbers:
-        raise ValueError("method='classifier' needs groups; s is numeric with too many values.")
+        raise ValueError(
+            "method='classifier' needs groups, but s is numeric with too many values: bin s, or "
+            "leave the choice of the method to 'auto'."
+        )
 
     lower = partial(classifier_lower_bound, Z, s, units=units, random_state=random_state)
     if method == "plug_in":

@@ -65,13 +65,13 @@ def recomputed_epsilons(stated: Stated) -> dict[Hashable | None, float]:
     """
     shares = stated.exposures or (() if stated.event is None else (Exposure(stated.event),))
     if not shares:
-        raise ValueError("no event says what was released")
+        raise ValueError("the guarantee holds no event, from which its cost would follow")
     costs = [(s.groups, event_cost(s.event, stated.delta, stated.adjacency)) for s in shares]
     found: dict[Hashable | None, float] = {None: max(cost for _, cost in costs)}
     for group in stated.per_group or {}:
         own = [cost for groups, cost in costs if groups is None or group in groups]
         if not own:
-            raise ValueError(f"no event says what was released of a record of {group!r}")
+            raise ValueError(f"the guarantee holds no event of a record of the group {group!r}")
         found[group] = max(own)
     return found
 
@@ -92,7 +92,7 @@ def event_cost(event: DpEvent, delta: float, adjacency: str) -> float:
                 others.append(dp_event.SelfComposedDpEvent(part, count))
     if accounted(adjacency) is None:
         if others:
-            raise ValueError(f"no accountant takes its event under {adjacency!r}")
+            raise ValueError(f"no accountant knows the cost of its event under {adjacency!r}")
         return pure
     rest = dp_event.ComposedDpEvent(tuple(others))
     basic = NEIGHBOURS[adjacency].places * pure + (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, VOIDED, Entry, charges
 from skfairdp.privacy.ledger.ledger import PrivacyLedger
+from skfairdp.privacy.ledger.records import COMMITTED, DECLARED, VOIDED, Entry, charges
 from skfairdp.privacy.ledger.store import reading, writing
 
 Choice = Callable[[tuple[Entry, ...]], Iterable[PrivacyGuarantee]]

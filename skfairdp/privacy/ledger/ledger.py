@@ -13,8 +13,7 @@ from skfairdp.exceptions import LedgerError
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.foundation.parameters import NONE, Kind
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import COMMITTED, RETURNED, Entry, charges
-from skfairdp.privacy.ledger.records import FORMAT, Head
+from skfairdp.privacy.ledger.records import COMMITTED, FORMAT, RETURNED, Entry, Head, charges
 from skfairdp.privacy.ledger.rendering import (
     ledger_frame,
     ledger_page,

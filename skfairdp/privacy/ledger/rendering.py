@@ -11,7 +11,7 @@ import pandas as pd
 
 from skfairdp.foundation.figures import as_given, rounded_up, significant_down, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, RESERVED, RETURNED, Entry, charges
+from skfairdp.privacy.ledger.records import COMMITTED, DECLARED, RESERVED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.totals import FIXED, covered
 from skfairdp.privacy.relations import neighbours_text, protected_text
 

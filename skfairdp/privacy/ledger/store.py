@@ -17,13 +17,15 @@ import pandas as pd
 
 from skfairdp.exceptions import LedgerError
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import RESERVED, RETURNED, Entry
 from skfairdp.privacy.ledger.records import (
     APPLICATION,
     BUDGET,
     PEOPLE,
+    RESERVED,
+    RETURNED,
     VERSION,
     Damaged,
+    Entry,
     Head,
     Record,
     append,
@@ -218,7 +220,7 @@ def _read(record: Record) -> dict[str, Any]:
 def _entry(values: dict[str, Any]) -> Entry:
     try:
         if not all(isinstance(values[name], str) for name in ("activity", "estimator", "state")):
-            raise TypeError("a name is not a text")
+            raise TypeError("activity, estimator and state must be texts")
         return Entry.from_dict(values)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"entry {values['number']} cannot be read ({error})") from error

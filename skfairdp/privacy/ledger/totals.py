@@ -139,7 +139,7 @@ class Budget:
         lost = next((item for item in parts if item.is_void), None)
         if lost is not None:
             raise BudgetExceededError(
-                f"{name} can't be kept any more ({budget.protects} under {budget.adjacency}): "
+                f"{name} cannot be kept any more ({budget.protects} under {budget.adjacency}): "
                 f"{lost.assumptions[0]}. Nothing was released."
             )
         # What was fixed beforehand comes first: without earlier entries, that is all of this, and

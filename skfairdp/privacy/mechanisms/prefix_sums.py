@@ -9,7 +9,7 @@ Differentially Private Continual Observation", ICML 2023).
 
 Counts are whole numbers and stay so: L is rounded down to a grid of ``2**-38`` of the noise,
 and the noise is a whole number of grid steps
-(:mod:`skfairdp.privacy.mechanisms.integer_gaussian`), without a floating-point side channel. The
+(:mod:`skfairdp.privacy.mechanisms.integer_noise`), without a floating-point side channel. The
 estimates undo the rounded matrix, not the ideal one.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular, toeplitz
 
-from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS
+from skfairdp.privacy.mechanisms.integer_noise import SCALE_BITS
 from skfairdp.privacy.noise import NoiseSource
 
 

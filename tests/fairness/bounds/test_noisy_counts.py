@@ -5,9 +5,11 @@ import pytest
 from scipy import stats
 
 from skfairdp.fairness.bounds.binomial_cells import binomial_means
-from skfairdp.fairness.bounds.noisy_cells import cell_p_values, noise_tail, noise_variance
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
+    cell_p_values,
+    noise_tail,
+    noise_variance,
     noisy_gap_estimate,
     private_gap_upper_bound,
     private_rate_intervals,

@@ -11,7 +11,7 @@ from scipy import stats
 
 from skfairdp.fairness.bounds import binomial_pairs
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
-from skfairdp.fairness.bounds.noisy_cells import noise_law
+from skfairdp.fairness.bounds.noisy_counts import noise_law
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound, largest_gap_bound
 
 ALPHA = 0.05

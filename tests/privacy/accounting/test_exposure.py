@@ -33,10 +33,10 @@ def test_the_cost_of_a_group_is_that_of_the_events_in_which_its_records_are() ->
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "no event says what was released"),
+        ({}, "holds no event"),
         (
             {"exposures": (Exposure(GAUSSIAN, ("a",)),), "per_group": {"a": 1.0, "b": 1.0}},
-            "of a record of 'b'",
+            "of a record of the group 'b'",
         ),
     ],
 )
@@ -55,7 +55,7 @@ def test_pure_releases_cost_no_more_than_their_sum_and_the_rest_is_added() -> No
 
 def test_where_no_accountant_answers_pure_releases_are_added_up_and_others_refused() -> None:
     assert event_cost(dp_event.SelfComposedDpEvent(COUNT, 3), 1e-5, "local") == 1.5
-    with pytest.raises(ValueError, match="no accountant takes its event under 'local'"):
+    with pytest.raises(ValueError, match="no accountant knows the cost of its event under 'local'"):
         event_cost(GAUSSIAN, 1e-5, "local")
     with pytest.raises(ValueError, match="'local' cannot be accounted for"):
         event_epsilon(GAUSSIAN, 1e-5, "local")

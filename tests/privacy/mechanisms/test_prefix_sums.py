@@ -10,7 +10,7 @@ from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import PlanError
-from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS
+from skfairdp.privacy.mechanisms.integer_noise import SCALE_BITS
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, _factor, prefix_norm, within_norm
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import GRID_FAILURE, Block, Plan, Segment
@@ -102,7 +102,7 @@ def test_the_release_counts_each_row_once_and_draws_from_the_plan() -> None:
     # The third row contributes nothing, nor does the last.
     assert np.array_equal(sums, [[1, 1, 1, 2], [0, -1, -1, -1]])
     assert stds.shape == (4,)
-    with pytest.raises(PlanError, match="it is made"):
+    with pytest.raises(PlanError, match="0 are left"):
         release.prefix_sums(planned, entries, (2, 4))
 
 

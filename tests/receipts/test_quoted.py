@@ -13,7 +13,7 @@ import pytest
 from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, fit_many
 from skfairdp.exceptions import UtilityWarning
 from skfairdp.privacy import Block, CountRelease, LaplaceSum, Plan, Segment
-from skfairdp.receipts.verdict import noise_ratios, verdict_on
+from skfairdp.receipts.quoted import noise_ratios, verdict_on
 
 
 def plan_of(steps: int, batch: float, noise: float, norm: float = 2.0) -> Plan:

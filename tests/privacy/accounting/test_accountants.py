@@ -23,7 +23,7 @@ from skfairdp.privacy import (
     epsilons,
     noise_multiplier_for,
 )
-from skfairdp.privacy.accounting.directions import both_directions
+from skfairdp.privacy.accounting.accountants import both_directions
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from tests.privacy.oracle import oracle_change_epsilon
 from tests.privacy.plans import DELTA, fairdp_plan, maker, sgd_plan

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from skfairdp.privacy.mechanisms import integer_gaussian as module
-from skfairdp.privacy.mechanisms.integer_gaussian import (
+from skfairdp.privacy.mechanisms import integer_noise as module
+from skfairdp.privacy.mechanisms.integer_noise import (
     CHUNK,
     KEEP_BITS,
     N_CELLS,
