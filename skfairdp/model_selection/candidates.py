@@ -73,6 +73,12 @@ def check_estimator(estimator: Any) -> None:
             f"trains on noisy gradients, e.g. DPSGDClassifier; got {name}, whose cost is not "
             "known before it is fitted."
         )
+    if not is_classifier(final):
+        raise ValueError(
+            f"'estimator' must predict classes, as candidates are scored by noisy counts of them; "
+            f"got {name}, which predicts numbers. Set its parameters from public facts or from a "
+            "public table; GridSearchCV takes it too, but its scores have no finite cost."
+        )
     settings = final.get_params(deep=False)
     if settings.get("group_sizes_epsilon") is not None:
         raise ValueError(
@@ -193,9 +199,7 @@ def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
 
 
 def _n_classes(final: Any, y: Any) -> int:
-    """Number of classes of a fit: of those declared, or of the labels; 2 for numbers."""
-    if not is_classifier(final):
-        return 2
+    """Number of classes of a fit: of those declared, or of the labels."""
     declared = getattr(final, "classes", None)
     return len(factorized(y)[1] if declared is None else set(declared))
 

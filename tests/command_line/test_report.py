@@ -375,8 +375,8 @@ def test_the_favourable_value_is_asked_for_and_never_guessed(folder, capsys) -> 
     assert main(report("--positive", "yes")) == 0
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert (
-        "The positive outcome is approve = yes, and the other one approve = no; groups are those "
-        "of white." in page
+        "The positive outcome is approve = yes, and the other one approve = no; the groups are "
+        "the values of white." in page
     )
 
 

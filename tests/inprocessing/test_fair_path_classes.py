@@ -270,9 +270,13 @@ def test_all_tolerances_of_several_classes_are_one_release(tmp_path) -> None:
     [
         ({"y": np.arange(3000) % 11}, "at most 10 classes"),
         ({"y": np.repeat("low", 3000)}, "1 class"),
+        ({"y": np.linspace(0.0, 1.0, 3000)}, "continuous.*FairPathRegressor"),
+        ({"y": np.where(np.arange(3000) % 2, np.inf, 1.0)}, "infinity"),
+        ({"y": np.where(np.arange(3000) % 2, None, "low")}, "NaN"),
+        ({"sensitive_features": np.zeros(3000)}, "at least two groups, whose rates are compared"),
         ({"classes": ["high", "low", "middle", "never"]}, "'classes' declares 'never'"),
     ],
-    ids=["eleven", "constant", "without rows"],
+    ids=["eleven", "constant", "numbers", "infinite", "missing", "one group", "without rows"],
 )
 def test_classes_that_cannot_be_compared_are_refused_before_the_charge(
     change, message, tmp_path
@@ -281,7 +285,9 @@ def test_classes_that_cannot_be_compared_are_refused_before_the_charge(
     ledger = PrivacyLedger(tmp_path / "ledger.db", "people")
     model = FairPathClassifier(classes=change.get("classes"), ledger=ledger, **FAST)
     with pytest.raises(ValueError, match=message):
-        model.fit(X, change.get("y", y), sensitive_features=groups)
+        model.fit(
+            X, change.get("y", y), sensitive_features=change.get("sensitive_features", groups)
+        )
     assert not ledger.entries()
     assert not hasattr(model, "classes_")
 

@@ -21,7 +21,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, PrivacyLedger, certify
+from skfairdp import (
+    DPSGDClassifier,
+    DPSGDRegressor,
+    FairDPClassifier,
+    PATEClassifier,
+    PrivacyLedger,
+    certify,
+)
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.exceptions import PrivacyWarning
@@ -540,6 +547,7 @@ def test_the_ledger_hears_of_one_search_and_keeps_a_crashed_one(tmp_path, monkey
     [
         (build(LogisticRegression(), {"C": [1.0]}), "'estimator' must be, or be a Pipeline"),
         (build(PATEClassifier()), "PATEClassifier, whose cost is not known"),
+        (build(DPSGDRegressor()), "got DPSGDRegressor, which predicts numbers"),
         (build(param_distributions={"epsilon": [1, 2]}), "names epsilon, which the search sets"),
         (build(param_distributions={"max_grad_nrom": [1]}), "max_grad_nrom"),
         (build(param_distributions=[3]), "must be a mapping of parameter to list"),
