@@ -73,6 +73,7 @@ def test_everything_is_written_and_fits_together(folder, capsys) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("all_epochs")
 def test_a_target_of_several_values_needs_no_favourable_one(folder, capsys) -> None:
     rows = table(2400)
     grades = np.array(["refused", "reduced", "granted"])
