@@ -198,7 +198,7 @@ def holdout_assumptions(
         several = (
             f" of {settings.n_certificates} that were planned."
             if settings.n_certificates > 1
-            else "; the confidence is that of one certificate fixed beforehand, not of the best "
-            "among several."
+            else ". The confidence holds for one certificate that was fixed beforehand, not for "
+            "the best of several."
         )
         yield f"This is certificate number {settings.certificate_index} {among}{several}"

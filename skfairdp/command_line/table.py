@@ -113,7 +113,7 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
         coding = (
             f"The positive outcome is {target} = {favourable}, and the other one {target} = {other}"
         )
-    coding += f"; groups are those of {', '.join(sensitive)}."
+    coding += f"; the groups are the values of {', '.join(sensitive)}."
     ids = rows[request.person_ids] if whose else None
     return People(X, y, groups, kept_schema, outcomes, favourable, coding, ids, int(unknown))
 

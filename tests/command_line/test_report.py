@@ -180,6 +180,7 @@ runpy.run_module("skfairdp", run_name="__main__", alter_sys=True)
 """
 
 
+@pytest.mark.slow
 @in_one_worker
 def test_the_module_runs_as_a_program(folder) -> None:
     written(folder)
@@ -375,8 +376,8 @@ def test_the_favourable_value_is_asked_for_and_never_guessed(folder, capsys) -> 
     assert main(report("--positive", "yes")) == 0
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert (
-        "The positive outcome is approve = yes, and the other one approve = no; groups are those "
-        "of white." in page
+        "The positive outcome is approve = yes, and the other one approve = no; the groups are "
+        "the values of white." in page
     )
 
 

@@ -19,10 +19,11 @@ Budget = tuple[float, float] | None
 
 STYLE = files(__package__).joinpath("ledger.css").read_text(encoding="utf-8")
 COUNTED = (
-    "the total counts all charges to this ledger for all people, also if a run drew each person "
-    "into one of two parts; it does not count uses of these rows without this ledger, such as a "
-    "score that was computed without noise. Under add-remove a total assumes that each fit's rows "
-    "were chosen record by record: folds cut by position move other records when one is removed"
+    "the total includes all charges to this ledger for everybody, even where a run assigned each "
+    "person to one of two parts by chance; it does not include uses of these rows without this "
+    "ledger, such as a score that was computed without noise. Under add-remove a total assumes "
+    "that each fit's rows were chosen record by record: folds cut by position move other records "
+    "when one is removed"
 )
 HEADINGS = ("no.", "time (UTC)", "what", "by", "ε", "δ", "relation", "state")
 
