@@ -8,6 +8,10 @@ demographic disparity", 2024): with the group a, 0 or 1, known at prediction, an
 the rule is ``eta(x, a) > 1/2 + (2a - 1) t / (2 pi_a)``, where t is the number nearest to 0 with
 which selection rates differ by at most alpha. It is found here by bisection, over noisy counts of
 who is selected. Rows are in one of two parts, so each step has all of epsilon.
+
+Equal opportunity is an extension made here, by the rule of the same three authors for it ("Bayes-
+optimal classifiers under group fairness", 2022): ``eta(x, a) > p_a / (2 p_a - (2a - 1) t)`` with
+p_a the share of positive rows of group a among all rows; only positive rows are counted.
 """
 
 from __future__ import annotations
@@ -24,10 +28,13 @@ class CDPFair:
     """Two steps; `calibrate` repeats the second one, which costs as much again.
 
     `epsilon`, `delta`: of each step, for different rows. `seed`: of the parts and the noise.
+    `notion`: "demographic_parity" or "equal_opportunity".
     """
 
-    def __init__(self, *, epsilon: float, delta: float, seed: int) -> None:
-        self.epsilon, self.delta, self.seed = epsilon, delta, seed
+    def __init__(
+        self, *, epsilon: float, delta: float, seed: int, notion: str = "demographic_parity"
+    ) -> None:
+        self.epsilon, self.delta, self.seed, self.notion = epsilon, delta, seed, notion
 
     def fit(self, X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> CDPFair:
         """Learn a private score from one part, with the group as a column."""
@@ -45,6 +52,9 @@ class CDPFair:
         self.model_ = model.fit(self._with(X[first], groups[first]), y[first])
         self._one = self._code(groups[~first])
         self._eta = self._score(X[~first], groups[~first])
+        self._counted = np.ones(len(self._one))
+        if self.notion == "equal_opportunity":
+            self._counted = (y[~first] == self.model_.classes_[1]).astype(float)
         return self
 
     def calibrate(self, alpha: float) -> CDPFair:
@@ -52,12 +62,15 @@ class CDPFair:
         rng = np.random.default_rng([self.seed, round(1e4 * alpha)])
         # A record adds one to one size, and in each step one to one count of selected rows.
         sigma = gaussian_multiplier(self.epsilon, self.delta, STEPS + 2)
-        sizes = np.maximum(self._by_group(np.ones(len(self._one))) + sigma * rng.normal(size=2), 1)
-        self.shares_ = sizes / sizes.sum()
+        sizes = np.maximum(self._by_group(self._counted) + sigma * rng.normal(size=2), 1)
+        # Of opportunity p_a, where the number of all rows is public; else pi_a.
+        n = len(self._one) if self.notion == "equal_opportunity" else sizes.sum()
+        self.shares_ = sizes / n
 
         def disparity(t: float) -> float:
             selected = self._eta > self._thresholds(self._one, t)
-            rates = (self._by_group(selected) + sigma * rng.normal(size=2)) / sizes
+            counts = self._by_group(self._counted * selected)
+            rates = (counts + sigma * rng.normal(size=2)) / sizes
             return float(rates[1] - rates[0])
 
         free = disparity(0.0)
@@ -79,7 +92,10 @@ class CDPFair:
         return self.model_.classes_[selected.astype(int)]
 
     def _thresholds(self, one: np.ndarray, t: float) -> np.ndarray:
-        return 0.5 + (2 * one - 1) * t / (2.0 * self.shares_[one])
+        shares, t = self.shares_[one], (2 * one - 1) * t
+        if self.notion == "equal_opportunity":
+            return shares / (2.0 * shares - t)
+        return 0.5 + t / (2.0 * shares)
 
     def _by_group(self, values: np.ndarray) -> np.ndarray:
         return np.bincount(self._one, values, minlength=2)

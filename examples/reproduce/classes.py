@@ -2,16 +2,19 @@
 
 ``python examples/reproduce/classes.py --out FOLDER`` writes classes.csv (a row a model, set, seed
 and tolerance); ``--sets``, ``--methods``, ``--notions`` and ``--seeds`` choose, and what is in the
-file already is not run again. ``--table`` prints the table of docs/results/classes.md, and
-``--picture FILE`` draws its picture.
+file already is not run again. ``--table`` prints the table of docs/results/classes.md, ``--gaps``
+compares at equal gaps with DP2DP and with the path without noise, and ``--picture FILE`` draws the
+picture.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import time
 import warnings
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,7 +30,9 @@ from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 from skfairdp.fairness.notions import NOTIONS
 
 TOLERANCES = (0.02, 0.03, 0.05, 0.07, 0.1)
+GAPS = (0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.08)
 KEYS = ["set", "notion", "method", "seed"]
+FREE = "path without noise"
 
 
 def gap_of(y: np.ndarray, answers: np.ndarray, groups: np.ndarray, notion: str) -> float:
@@ -90,7 +95,7 @@ def dp2dp(task: ClassTask, seed: int, notion: str, epsilon: float) -> list[dict]
 
 METHODS = {
     "path": lambda *job: path(*job, 1.0, aware=False),
-    "path without noise": lambda *job: path(*job, math.inf, aware=False),
+    FREE: lambda *job: path(*job, math.inf, aware=False),
     "path with the group": lambda *job: path(*job, 1.0, aware=True),
     "DP2DP": lambda *job: dp2dp(*job, 1.0),
 }
@@ -105,11 +110,16 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--notions", nargs="*", default=["demographic_parity"])
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--gaps", action="store_true")
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.table:
         print(table(pd.read_csv(options.out / "classes.csv")))
+        return
+    if options.gaps:
+        for pair in itertools.product(("path", "path with the group"), ("DP2DP", FREE)):
+            print(ahead(pd.read_csv(options.out / "classes.csv"), *pair), end="\n\n")
         return
     if options.picture:
         draw(pd.read_csv(options.out / "classes.csv"), options.picture)
@@ -145,6 +155,42 @@ def table(rows: pd.DataFrame) -> str:
     found = by[["accuracy", "gap", "gap of training", "kept_tolerance"]].mean().round(4)
     found["stated"] = by["stated"].sum().astype(str) + " of " + by["stated"].count().astype(str)
     return found.reset_index().astype(object).fillna("").to_markdown(index=False)
+
+
+def at_gaps(rows: pd.DataFrame) -> np.ndarray:
+    """Accuracy at `GAPS` between the mean points of a method; NaN outside of them."""
+    means = rows.groupby("tolerance")[["gap", "accuracy"]].mean().sort_values("gap")
+    return np.interp(GAPS, means["gap"], means["accuracy"], left=np.nan, right=np.nan)
+
+
+def ahead(rows: pd.DataFrame, first: str, second: str) -> str:
+    """What one method is ahead of another by at equal gaps, over the seeds that both have.
+
+    Standard errors are those of the paired differences, from seeds drawn with replacement, times
+    the root of n / (n - 1).
+    """
+    rng, found = np.random.default_rng(0), {}
+    for name, own in rows[rows["notion"] == "demographic_parity"].groupby("set"):
+        parts = [own[own["method"] == method] for method in (first, second)]
+        seeds = sorted(set(parts[0]["seed"]) & set(parts[1]["seed"]))
+        if len(seeds) < 2:
+            continue
+        of_seed = [{seed: part[part["seed"] == seed] for seed in seeds} for part in parts]
+
+        def less(drawn: Sequence[int], of_seed: list[dict] = of_seed) -> np.ndarray:
+            one, other = (at_gaps(pd.concat([part[s] for s in drawn])) for part in of_seed)
+            return one - other
+
+        means = less(seeds)
+        drawn = np.array([less(rng.choice(seeds, len(seeds))) for _ in range(200)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # gaps that no draw has
+            spread = np.nanstd(drawn, axis=0) * (len(seeds) / (len(seeds) - 1)) ** 0.5
+        pairs = zip(means, spread, strict=True)
+        cells = ["" if np.isnan(m) else f"{m:+.4f} ± {e:.4f}" for m, e in pairs]
+        found[f"{name}, {len(seeds)} seeds"] = cells
+    shown = pd.DataFrame(found, index=[f"{gap:g}" for gap in GAPS])
+    return f"{first} less {second}, at equal gaps\n" + shown.to_markdown()
 
 
 def draw(rows: pd.DataFrame, file: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.exceptions import FairnessWarning
@@ -63,7 +64,8 @@ class EveryTolerance(GradientPredictor):
         raise NotImplementedError
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        return compared_groups(sensitive_features, n, self.groups)
+        numbers = is_regressor(self)
+        return compared_groups(sensitive_features, n, self.groups, of_numbers=numbers)
 
     def _multiplier_of_tables(self, noise_multiplier: float, n: int, share: float) -> float:
         """Noise multiplier of all tables together, which get a share of the budget.

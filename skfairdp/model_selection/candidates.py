@@ -31,7 +31,13 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import RowFacts
 from skfairdp.receipts.receipt import bind_each, changes
 from skfairdp.receipts.unwrap import charges_privacy, kind_of, unwrap, why_learned
-from skfairdp.records.labels import factorized
+from skfairdp.records.labels import (
+    count_rows,
+    encode_labels,
+    factorized,
+    label_column,
+    refuse_labels,
+)
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -66,6 +72,12 @@ def check_estimator(estimator: Any) -> None:
             f"'estimator' must be, or be a Pipeline that ends in, a classifier of skfairdp that "
             f"trains on noisy gradients, e.g. DPSGDClassifier; got {name}, whose cost is not "
             "known before it is fitted."
+        )
+    if not is_classifier(final):
+        raise ValueError(
+            f"'estimator' must predict classes, as candidates are scored by noisy counts of them; "
+            f"got {name}, which predicts numbers. Set its parameters from public facts or from a "
+            "public table; GridSearchCV takes it too, but its scores have no finite cost."
         )
     settings = final.get_params(deep=False)
     if settings.get("group_sizes_epsilon") is not None:
@@ -127,6 +139,36 @@ def with_settings(estimator: Any, parameters: Mapping[str, Any] | None, **settin
     return model
 
 
+def with_public_sets(estimator: Any, y: Any, groups: Sequence[Any] | None) -> Any:
+    """Clone that is given the sets of classes and groups of all rows, where none are declared.
+
+    A candidate sees the rows that chance assigned to training. Which labels are left among these
+    depends on single records, and so must not decide which classes it has.
+    """
+    model = clone(estimator)
+    final = final_of(model)
+    known = final.get_params(deep=False)
+    if "classes" in known and known["classes"] is None and is_classifier(final):
+        labels = label_column(y, count_rows(y), declared=False)
+        refuse_labels(labels)
+        final.set_params(classes=encode_labels(labels, None, multiclass=final._multiclass)[0])
+    # With sizes from the rows the group of each record is public, and so are those of the part.
+    declared = known.get("dataset_size") is not None
+    if groups is not None and declared and "groups" in known and known["groups"] is None:
+        final.set_params(groups=list(groups))
+    return model
+
+
+def groups_to_state(final: Any, groups: tuple | None) -> tuple | None:
+    """Groups of all rows, for a model that trains without groups and has declared sizes.
+
+    Where the relation adds and removes records, those of the training part depend on single ones.
+    """
+    known = final.get_params(deep=False)
+    declared = known.get("dataset_size") is not None
+    return groups if declared and not {"groups", "group_sizes"} & set(known) else None
+
+
 def planner(
     estimator: Any, parameters: Mapping[str, Any] | None, delta: float, rows: GroupedRows
 ) -> Callable[[float], Plan]:
@@ -157,9 +199,7 @@ def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
 
 
 def _n_classes(final: Any, y: Any) -> int:
-    """Number of classes of a fit: of those declared, or of the labels; 2 for numbers."""
-    if not is_classifier(final):
-        return 2
+    """Number of classes of a fit: of those declared, or of the labels."""
     declared = getattr(final, "classes", None)
     return len(factorized(y)[1] if declared is None else set(declared))
 
@@ -236,6 +276,7 @@ class Best:
 
 def best_of(
     search: Any,
+    estimator: Any,
     budget: SearchBudget | None,
     price: float,
     n_runs: int,
@@ -245,7 +286,8 @@ def best_of(
 ) -> Best:
     """Run candidates of a `PrivateSearchCV` that are drawn from the prior.
 
-    `budget`: none for a search without noise. `price`: of one table of held-out counts, in nats.
+    `estimator`: that of the search, `with_public_sets`. `budget`: none for a search without noise.
+    `price`: of one table of held-out counts, in nats.
     `prior`: not the generator that noise and the number of runs come from: the parameters of the
     winner are published, and few outputs of a generator give its state away.
     """
@@ -259,7 +301,7 @@ def best_of(
         # A warning for each candidate would count them: those of the winner are passed on.
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            model = trained(search, budget, parameters, parts.training, prior)
+            model = trained(search, estimator, budget, parameters, parts.training, prior)
             of_scores = objective == "auc"
             table = noisy_table(model, parts.held_out, price, noise, with_scores=of_scores)
         check_steps(model)
@@ -277,6 +319,7 @@ def best_of(
 
 def trained(
     search: Any,
+    estimator: Any,
     budget: SearchBudget | None,
     parameters: Mapping[str, Any],
     rows: GroupedRows,
@@ -289,7 +332,7 @@ def trained(
     if budget is None:
         settings["epsilon"] = math.inf
     else:
-        plans = planner(search.estimator, parameters, search.delta, rows)
+        plans = planner(estimator, parameters, search.delta, rows)
         multiplier = budget.multiplier_for(plans)
         settings |= {"epsilon": None, "noise_multiplier": multiplier}
-    return fit_on(with_settings(search.estimator, parameters, **settings), rows)
+    return fit_on(with_settings(estimator, parameters, **settings), rows)

@@ -213,8 +213,9 @@ def refuse_labels(y: NDArray) -> None:
     if kind == "continuous":
         raise ValueError(
             "Unknown label type: continuous. 'y' holds numbers with fractions, and a classifier "
-            "needs classes. Use DPSGDRegressor or DPAdditiveRegressor to predict numbers. For "
-            "classes compare y with a public threshold, as in y > 0.5."
+            "needs classes. To predict numbers use DPSGDRegressor or DPAdditiveRegressor, and "
+            "FairPathRegressor to compare groups too. For classes compare y with a public "
+            "threshold, as in y > 0.5."
         )
     if kind not in ("binary", "multiclass"):
         raise ValueError(

@@ -12,7 +12,7 @@ import logging
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -279,6 +279,11 @@ def assert_quiet(found: Iterator[str]) -> None:
     assert not lines, "\n".join(lines)
 
 
+def slowly(names: Iterable[str], *long: str) -> list[Any]:
+    """Names of settings, of which some are left to the slow tests."""
+    return [pytest.param(n, marks=pytest.mark.slow) if n in long else n for n in names]
+
+
 def attributes(model: Any) -> dict[str, Any]:
     return getattr(model, "__dict__", {})
 
@@ -437,7 +442,7 @@ def test_predictions_say_nothing_of_a_row(name: str, fitted: Any, everything_sai
 
 
 @pytest.mark.parametrize("name", ["DP-SGD", "randomised attribute", "abstaining"])
-@pytest.mark.parametrize("count_epsilon", [None, 1.0])
+@pytest.mark.parametrize("count_epsilon", [None, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_certificates_say_nothing_of_a_row(
     name: str, count_epsilon: float | None, fitted: Any, everything_said: Any
 ) -> None:
@@ -546,7 +551,7 @@ TELL_CLASSES = {
 }
 
 
-@pytest.mark.parametrize("name", TELL_GROUPS)
+@pytest.mark.parametrize("name", slowly(TELL_GROUPS, "SF-PATE", "randomised attribute"))
 def test_rows_of_no_declared_group_are_all_alike(name: str) -> None:
     X, y, groups = people()
     answers = []
@@ -561,7 +566,7 @@ def test_rows_of_no_declared_group_are_all_alike(name: str) -> None:
     assert all(np.array_equal(answers[0], answer) for answer in answers)
 
 
-@pytest.mark.parametrize("name", TELL_CLASSES)
+@pytest.mark.parametrize("name", slowly(TELL_CLASSES, "PATE"))
 def test_rows_of_no_declared_class_are_all_alike(name: str) -> None:
     X, y, groups = people()
     answers = []

@@ -180,6 +180,7 @@ runpy.run_module("skfairdp", run_name="__main__", alter_sys=True)
 """
 
 
+@pytest.mark.slow
 @in_one_worker
 def test_the_module_runs_as_a_program(folder) -> None:
     written(folder)

@@ -100,7 +100,7 @@ def test_the_best_classifier_is_on_the_envelope(notion, n_classes, n_groups, awa
     assert dual == pytest.approx(-found.fun, abs=1e-9)
 
 
-@pytest.mark.parametrize("n_answers", [2, 3, 10])
+@pytest.mark.parametrize("n_answers", [2, 3, pytest.param(10, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("multipliers", [MULTIPLIERS, AROUND_ONE, around(-2.5)], ids=len)
 def test_answers_change_less_often_than_there_are_answers(n_answers, multipliers) -> None:
     rng = np.random.default_rng(n_answers)
@@ -270,9 +270,13 @@ def test_all_tolerances_of_several_classes_are_one_release(tmp_path) -> None:
     [
         ({"y": np.arange(3000) % 11}, "at most 10 classes"),
         ({"y": np.repeat("low", 3000)}, "1 class"),
+        ({"y": np.linspace(0.0, 1.0, 3000)}, "continuous.*FairPathRegressor"),
+        ({"y": np.where(np.arange(3000) % 2, np.inf, 1.0)}, "infinity"),
+        ({"y": np.where(np.arange(3000) % 2, None, "low")}, "NaN"),
+        ({"sensitive_features": np.zeros(3000)}, "at least two groups, whose rates are compared"),
         ({"classes": ["high", "low", "middle", "never"]}, "'classes' declares 'never'"),
     ],
-    ids=["eleven", "constant", "without rows"],
+    ids=["eleven", "constant", "numbers", "infinite", "missing", "one group", "without rows"],
 )
 def test_classes_that_cannot_be_compared_are_refused_before_the_charge(
     change, message, tmp_path
@@ -281,7 +285,9 @@ def test_classes_that_cannot_be_compared_are_refused_before_the_charge(
     ledger = PrivacyLedger(tmp_path / "ledger.db", "people")
     model = FairPathClassifier(classes=change.get("classes"), ledger=ledger, **FAST)
     with pytest.raises(ValueError, match=message):
-        model.fit(X, change.get("y", y), sensitive_features=groups)
+        model.fit(
+            X, change.get("y", y), sensitive_features=change.get("sensitive_features", groups)
+        )
     assert not ledger.entries()
     assert not hasattr(model, "classes_")
 
@@ -358,6 +364,7 @@ def test_rows_on_disk_give_what_the_same_rows_in_memory_give() -> None:
     assert np.array_equal(memory.predict(X), stored.predict(X))
 
 
+@pytest.mark.slow
 def test_persons_and_three_groups_have_paths_of_several_classes() -> None:
     X, y, groups = crowd(3000)
     groups = np.where(np.random.default_rng(2).random(3000) < 0.3, "c", groups)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from skorch import NeuralNetRegressor
@@ -213,7 +214,17 @@ def test_bounds_that_cannot_be_are_refused_before_a_charge(settings, message, tm
     assert not ledger.entries()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, "secret-42", None])
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_constant_target_is_refused_before_a_charge(name, tmp_path):
+    X, _ = amounts(100)
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    model = clone(REGRESSORS[name]).set_params(ledger=ledger)
+    with pytest.raises(ValueError, match="y is constant"):
+        model.fit(X, np.full(100, 3.0))
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, "secret-42", None])
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_a_target_that_is_no_number_is_refused_before_a_charge(name, bad, tmp_path):
     X, y = amounts(100)
@@ -244,7 +255,8 @@ def test_nets_of_other_losses_and_shapes_are_refused_by_name():
 
 def test_a_classifier_names_the_regressors_for_numbers_with_fractions():
     X, y = amounts(100)
-    with pytest.raises(ValueError, match="DPSGDRegressor") as caught:
+    named = "DPSGDRegressor or DPAdditiveRegressor, and FairPathRegressor"
+    with pytest.raises(ValueError, match=named) as caught:
         DPSGDClassifier().fit(X, y)
     assert "astype" not in str(caught.value)
 
@@ -292,17 +304,17 @@ def test_pipelines_within_one_budget_and_searches_take_numbers():
     assert certify(search).privacy.is_void  # scores without noise
 
 
-def test_rows_on_disk_and_persons_are_taken(tmp_path):
+@pytest.mark.parametrize("name", ["dense", "additive"])
+def test_rows_on_disk_and_persons_are_taken(name, tmp_path):
     X, y = amounts(300)
     stored = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
     stored[:] = X
     settings = {**QUICK, "reproducible_noise": True, "random_state": 0}
-    on_disk = DPSGDRegressor(target_bounds=(0, 100), **settings).fit(stored, y)
-    in_memory = DPSGDRegressor(target_bounds=(0, 100), **settings).fit(X, y)
+    on_disk = clone(REGRESSORS[name]).set_params(**settings).fit(stored, y)
+    in_memory = clone(REGRESSORS[name]).set_params(**settings).fit(X, y)
     assert np.array_equal(on_disk.predict(X), in_memory.predict(X))
-    by_person = DPSGDRegressor(target_bounds=(0, 100), **QUICK).fit(
-        X, y, person_ids=np.arange(300) // 3
-    )
+    by_person = clone(REGRESSORS[name]).set_params(**QUICK)
+    by_person.fit(X, y, person_ids=np.arange(300) // 3)
     assert by_person.privacy_.protects == "person"
 
 

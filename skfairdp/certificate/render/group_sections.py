@@ -76,8 +76,8 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
         f"Largest difference of {claim.rates} between any two groups: {_bound(claim)}"
         f"{_observed(claim)} [{claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; "
         f"{claim.method}].",
-        f"{claim.notion} means: {claim.meaning}",
-        f"{claim.scope} means: {SCOPES[claim.scope].means}",
+        f"{words_of(claim.notion).capitalize()} means: {claim.meaning}",
+        f"{claim.scope.capitalize()} means: {SCOPES[claim.scope].means}",
     )
     rates = group_rates(claim)
     parts = [_rates(claim, rates)] if rates else []
@@ -190,8 +190,8 @@ def _apart(rates: tuple[OutcomeRate, ...]) -> Iterator[str]:
         known = [e for e in rates if e.measure == name and e.rate is not None]
         lower = [e for e in known if any(e.high < other.low for other in known)]
         if lower:
-            first = ", ".join(e.group for e in lower)
-            yield f"{first}: lower than another group beyond chance and noise, in “{name}”."
+            where = ", ".join(f"“{e.group}”" for e in lower)  # a group may be called 0
+            yield f"“{name}” is lower in {where} than in another group, beyond chance and noise."
     if not any(True for e in rates for o in rates if e.measure == o.measure and e.high < o.low):
         yield "No group fares worse than another beyond what chance and noise explain."
 
@@ -272,7 +272,7 @@ def _calibration(scores: ScoreCounts, noisy: bool) -> Table:
             line.group,
             # Not a column of its own, which a phone would cut off.
             f"{line.least:g} to {line.most:g}" + f" ({line.verdict})" * ("too" in line.verdict),
-            share_text(line.rate),
+            share_text(line.rate if line.informative else None),
             interval_text(line.low, line.high),
             f"{line.rows:.6g}",
         )
@@ -320,12 +320,11 @@ def _scoring(scores: ScoreCounts, noisy: bool) -> Section:
     headings = ("Group", "Scoring rate", "95 % interval", "Ratio", "95 % interval")
     table = Table("Share of each group with a score above the middle", rows, headings, 1)
     words = (
-        f"A score of {edge / BINS:g} is reached by {share:.3f} of all these people, as near to one "
-        f"half as edges of {BINS} even bins allow. The ratio is over the highest scoring rate of a "
-        "group. All intervals of the table hold together with 95 % confidence."
+        f"“Above the middle” means a score of at least {edge / BINS:g}: {share:.3f} of all these "
+        f"people have one. (Of the edges of {BINS} equal bins this one divides them most equally.) "
+        "The ratio is over the highest scoring rate of a group. All intervals of the table hold "
+        "together with 95 % confidence."
     )
-    unknown = (
-        f"People without a listed group, who are in no line: {scores.unknown:.6g}"
-        f"{' (a noisy count)' if noisy else ''}."
-    )
+    noise = " (a noisy count; noise can make it negative)" if noisy else ""
+    unknown = f"People without a listed group, who are in no line: {scores.unknown:.6g}{noise}."
     return Section("Scoring rates", (table, words, unknown), extra=True)

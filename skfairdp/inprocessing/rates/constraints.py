@@ -175,12 +175,16 @@ def _shares(masses: Floats) -> Floats:
     return masses / masses.sum(axis=1, keepdims=True)
 
 
-def compared_groups(sensitive_features: Any, n: int, declared: Any) -> Groups:
-    """Groups of training rows, two at least, whose rates are compared."""
+def compared_groups(
+    sensitive_features: Any, n: int, declared: Any, *, of_numbers: bool = False
+) -> Groups:
+    """Groups of training rows, two at least, whose rates or predicted numbers are compared."""
     groups = groups_of_training(sensitive_features, n, declared)
     if len(groups.labels) < 2:
+        compared = "predictions" if of_numbers else "rates"
+        other = "DPSGDRegressor" if of_numbers else "DPSGDClassifier"
         raise ValueError(
-            "'sensitive_features' must hold at least two groups, whose rates are compared; "
-            "got one. DPSGDClassifier trains without groups."
+            f"'sensitive_features' must hold at least two groups, whose {compared} are compared; "
+            f"got one. {other} trains without groups."
         )
     return groups

@@ -4,15 +4,25 @@ import itertools
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize, stats
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
-from skfairdp import FairPathRegressor, PrivacyLedger, certify
+from skfairdp import (
+    DPSGDRegressor,
+    FairPathRegressor,
+    PrivacyLedger,
+    PrivateTableEncoder,
+    certify,
+)
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning, UnknownGroupError
 from skfairdp.inprocessing.fair_numbers import tables
 from skfairdp.inprocessing.fair_numbers.points import NumberPath
 from skfairdp.inprocessing.fair_numbers.tables import CELLS, ENDS, Table
 from skfairdp.inprocessing.fair_numbers.transport import Scores, band, shifts
+from skfairdp.model_selection import fit_within
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.sizes import Sizes
@@ -212,7 +222,7 @@ def test_tolerances_count_on_the_noise_that_was_released(group_at_predict):
     assert model.kept_tolerance_ == kept(1.0) > kept(0.25)
 
 
-@pytest.mark.parametrize("group_at_predict", ["none", "raw"])
+@pytest.mark.parametrize("group_at_predict", [pytest.param("none", marks=pytest.mark.slow), "raw"])
 def test_certificates_of_a_path_hold_together(group_at_predict):
     X, y, group = rows(seed=1)
     model = fitted(group_at_predict=group_at_predict)
@@ -279,7 +289,11 @@ def test_a_quote_is_what_a_fit_charges(tmp_path):
     [
         ({"y": np.full(900, 3.0)}, "constant"),
         ({"y": np.full(900, np.nan)}, "NaN"),
-        ({"sensitive_features": np.full(900, "a")}, "at least two groups"),
+        ({"y": np.r_[np.zeros(899), np.inf]}, "infinity"),
+        (
+            {"sensitive_features": np.full(900, "a")},
+            "at least two groups, whose predictions are compared; got one. DPSGDRegressor trains",
+        ),
         ({"sensitive_features": None}, "sensitive_features=None.*DPSGDRegressor trains"),
     ],
 )
@@ -336,6 +350,29 @@ def test_rows_on_disk_and_persons_are_taken(tmp_path):
         )
     assert np.array_equal(in_memory.predict(X), on_disk.predict(X))
     assert persons.privacy_.protects == "person"
+
+
+@pytest.mark.parametrize("kind", [DPSGDRegressor, FairPathRegressor])
+def test_a_learned_table_and_a_net_for_numbers_share_one_budget(kind):
+    X, y, group = rows(600)
+    table = pd.DataFrame(X).add_prefix("c")
+    steps = make_pipeline(PrivateTableEncoder(encoding="onehot"), kind(**QUICK))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few rows: noise, and no tolerance is shown
+        model = fit_within(steps, table, y, epsilon=1.0, sensitive_features=group)
+    assert 0.99 <= certify(model).privacy.epsilon <= 1.0
+    assert model.predict(table).shape == (600,)
+
+
+def test_a_search_over_fair_regressors_states_the_cost_of_its_fits():
+    X, y, group = rows(300)
+    search = GridSearchCV(FairPathRegressor(**QUICK), {"tolerance": [0.2, 0.4]}, cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        search.fit(X, y, sensitive_features=group)
+    stated = certify(search).privacy
+    assert stated.is_void  # scores without noise
+    assert "3 fits on overlapping rows" in " ".join(stated.assumptions)
 
 
 def misses_with_groups(draws, noise_std, stated_std, notion, tolerance):

@@ -252,6 +252,7 @@ def _first_that_supports(event, delta, relation):
     return epsilon(event, delta, relation)
 
 
+@pytest.mark.slow
 def test_the_enumeration_catches_the_accountant_that_does_not_know_the_relation():
     caught = shortfalls(_first_that_supports)
     for name in ("DiscreteLaplaceDpEvent", "LaplaceDpEvent", "GaussianDpEvent"):
