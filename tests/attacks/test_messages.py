@@ -54,7 +54,7 @@ from skfairdp.preprocessing import PublicEncoder, PublicScaler
 from skfairdp.receipts import Charge
 from skfairdp.records import rows
 from tests.common.ledgers import EVERY, build
-from tests.common.roster import FAST, SMOOTHED, VOTING, each, people
+from tests.common.roster import FAST, FIRST, SMOOTHED, VOTING, each, people
 from tests.privacy.ledger.statements import ledger_in
 
 N, ROW = 307, 211  # neither may show
@@ -355,7 +355,13 @@ AS_PUBLIC: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*(name for name in EVERY if name not in VOTING), *OTHERS])
+# Other settings of a class have its doors.
+LONGER = [name for name in EVERY if name not in FIRST]
+
+
+@pytest.mark.parametrize(
+    "name", slowly([*(name for name in EVERY if name not in VOTING), *OTHERS], *LONGER)
+)
 @pytest.mark.usefixtures("stop_at_the_charge")
 def test_fits_say_nothing_of_a_row(name: str, everything_said: Any) -> None:
     model = OTHERS[name]() if name in OTHERS else without_noise(name)
