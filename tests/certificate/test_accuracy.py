@@ -64,7 +64,7 @@ def test_a_model_that_is_worse_is_not_called_as_good():
     assert "the difference is within its error." in str(Accuracy.of_table(np.array([alike])))
 
 
-@pytest.mark.parametrize("count_epsilon", [None, 1.0])
+@pytest.mark.parametrize("count_epsilon", [None, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_certificates_show_it(count_epsilon):
     rng = np.random.default_rng(0)
     y = (rng.random(2000) < 0.3).astype(int)

@@ -200,7 +200,7 @@ def test_private_counts_are_of_the_answers_and_not_of_draws_made_for_the_count(r
     assert {c.scope for c in certificate.fairness} == {"deployed model", "training mechanism"}
 
 
-@pytest.mark.parametrize("spread", [None, 1.0])
+@pytest.mark.parametrize("spread", [None, pytest.param(1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("cell_sizes", ["private", "public"])
 def test_private_counts_show_only_noisy_figures(rows, spread, cell_sizes):
     model = ThresholdClassifier(spread=spread).fit(rows.X, rows.y, sensitive_features=rows.groups)

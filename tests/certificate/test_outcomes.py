@@ -177,7 +177,7 @@ def test_tables_fit_a_phone_whatever_the_number_of_groups(model, people) -> None
     heads = [line for line in card.splitlines() if line.startswith("| Group |")]
     shares = "gets the positive outcome | true-positive rate | false-positive rate | accuracy |"
     assert f"| Group | {shares}" in heads
-    assert "false-positive rate: other label, gets it." in card
+    assert "false-positive rate: somebody with another label gets it." in card
     assert max(line.count("|") for line in heads) == 6  # five columns
 
 

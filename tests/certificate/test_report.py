@@ -23,6 +23,7 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee
 from tests.certificate.test_number_claims import Column, rows
 
+DRAWS_PICTURES = True
 HOSTILE = "<b>a|b</b> & *c*"
 
 PRIVACY = PrivacyGuarantee(

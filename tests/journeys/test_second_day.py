@@ -118,6 +118,7 @@ def test_a_run_that_can_hardly_show_its_tolerance_needs_anyway(told) -> None:
     assert not Path("bank.skfairdp-ledger.db").exists()
 
 
+@pytest.mark.slow
 def test_runs_add_up_without_a_ledger_being_named_and_under_another_name(told) -> None:
     run = (*ASKED, "--tolerance", ".2", "--quiet", "--certificate", "c.json")
     code, _, said = told("report", "bank.csv", *[a for a in run if a != "--quiet"])
@@ -326,6 +327,7 @@ def test_a_fault_of_the_program_can_be_traced(told, monkeypatch) -> None:
     assert "Traceback" in told("plan", "bank.csv", *ASKED, "--debug")[2]
 
 
+@pytest.mark.slow
 def test_a_threshold_is_that_of_the_favourable_outcome_for_every_path_and_rate(
     told, monkeypatch
 ) -> None:

@@ -131,7 +131,10 @@ def test_the_logarithmic_number_of_runs_leaves_less_noise_for_the_same_budget() 
     assert noise[0].multiplier < noise[1].multiplier
 
 
-@pytest.mark.parametrize("inner", [FairDPClassifier(**FAST), DPSGDClassifier(**FAST)])
+@pytest.mark.parametrize(
+    "inner",
+    [pytest.param(FairDPClassifier(**FAST), marks=pytest.mark.slow), DPSGDClassifier(**FAST)],
+)
 def test_every_candidate_is_covered_by_the_one_event(inner: Any, monkeypatch) -> None:
     X, y, groups = people()
     plans = []
@@ -245,7 +248,7 @@ def test_candidates_are_independent_draws_from_the_prior(fits, monkeypatch) -> N
     X, y, _ = people(60)
     monkeypatch.setattr(NumberOfRuns, "draw", lambda self, generator: 15)
     prior = {"max_grad_norm": stats.loguniform(0.1, 2.0), "max_epochs": [1]}
-    build(Recorded(**FAST), prior).fit(X, y)
+    build(Recorded(**FAST | {"batch_size": "auto"}), prior).fit(X, y)
     clips = [model.max_grad_norm for model in fits]
     assert len(set(clips)) == 15
     assert stats.kstest(np.log(clips), stats.uniform(np.log(0.1), np.log(20)).cdf).pvalue > 1e-6

@@ -9,7 +9,7 @@ import numpy as np
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates, impact_ratios
-from skfairdp.certificate.outcomes import OutcomeRate
+from skfairdp.certificate.outcomes import MEASURES, OutcomeRate
 from skfairdp.certificate.render.elements import Element, Picture, Section, Table
 from skfairdp.certificate.render.plot import (
     FEW_GROUPS,
@@ -156,6 +156,21 @@ def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
     return Section("Impact ratios", (table, _RATIOS), extra=True)
 
 
+# What pages say of somebody, by the names of measures, which files have.
+_SHOWN = dict(
+    zip(
+        MEASURES,
+        (
+            "gets the positive outcome",
+            "with the positive label gets it (true-positive rate)",
+            "with another label gets it (false-positive rate)",
+            "is decided as labelled (accuracy)",
+        ),
+        strict=True,
+    )
+)
+
+
 def harmed_section(claims: Claims) -> Section:
     """Say who gets what, and how often decisions are wrong, by group."""
     counted = claims.outcomes
@@ -175,10 +190,11 @@ def harmed_section(claims: Claims) -> Section:
         rows = tuple((g, *(cells.get((g, m), "–") for m in measures)) for g in groups)
         terms = {m: m.partition(" (")[2].rstrip(")") or m for m in measures}
         headings = ("Group", *terms.values())
-        meant = tuple(f"{t}: {m.partition(' (')[0]}." for m, t in terms.items() if t != m)
+        shown = {t: _SHOWN[m].partition(" (")[0] for m, t in terms.items() if t != m}
+        meant = tuple(f"{term}: somebody {words}." for term, words in shown.items())
     else:
         meant = ()
-        rows = tuple((m, *(cells.get((g, m), "–") for g in groups)) for m in measures)
+        rows = tuple((_SHOWN[m], *(cells.get((g, m), "–") for g in groups)) for m in measures)
         headings = ("Somebody", *groups)
     table = Table("Shares of each group", rows, headings, numbers_from=1)
     return Section("Who is affected", (tuple(_apart(rates)), table, meant, _TOGETHER), extra=True)
@@ -191,7 +207,8 @@ def _apart(rates: tuple[OutcomeRate, ...]) -> Iterator[str]:
         lower = [e for e in known if any(e.high < other.low for other in known)]
         if lower:
             where = ", ".join(f"“{e.group}”" for e in lower)  # a group may be called 0
-            yield f"“{name}” is lower in {where} than in another group, beyond chance and noise."
+            lower_than = f"is lower in {where} than in another group, beyond chance and noise."
+            yield f"“{_SHOWN[name]}” {lower_than}"
     if not any(True for e in rates for o in rates if e.measure == o.measure and e.high < o.low):
         yield "No group fares worse than another beyond what chance and noise explain."
 
