@@ -35,6 +35,7 @@ from skfairdp import (
     PrivateFairEncoder,
     RateConstrainedClassifier,
     SFPATEClassifier,
+    certifiable,
     certify,
     default_net,
 )
@@ -475,6 +476,33 @@ def test_metrics_say_nothing_of_a_row(measure: Any, everything_said: Any) -> Non
     bad = {**BAD_LABELS, **BAD_GROUPS}
     del bad["y continuous"]  # many classes, which it compares one by one
     assert_quiet(complaints(ask, bad, everything_said))
+
+
+SECRET = "Ms Doe"
+ROWS = pd.DataFrame({"name": [SECRET] * 30, "income": np.arange(30.0)})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [ROWS, ROWS["name"], ROWS["name"].to_numpy(), ROWS["name"].tolist(), {"a": ROWS["name"]}],
+    ids=["table", "column", "array", "list", "mapping"],
+)
+def test_rows_in_the_place_of_a_setting_are_not_quoted(given: Any) -> None:
+    X, y = np.arange(60.0).reshape(30, 2) / 60, np.tile([0, 1], 15)
+    doors: list[Callable[[], Any]] = [
+        lambda: DPSGDClassifier(epsilon=given).fit(X, y),
+        lambda: DPSGDClassifier(classes=given).fit(X, y),
+        lambda: DPSGDClassifier().quote(n_rows=given),
+        lambda: DPSGDClassifier().quote(n_rows=60, n_features=given),
+        lambda: FairDPClassifier().quote(groups={"a": given, "b": 3}),
+        lambda: certifiable([30, 30], given),
+    ]
+    for door in doors:
+        with pytest.raises((ValueError, TypeError)) as caught:
+            door()
+        said = "".join(traceback.format_exception(caught.value))
+        assert SECRET not in said
+        assert len(str(caught.value)) < 600
 
 
 def test_the_checks_of_this_page_notice_a_quoted_cell(

@@ -272,7 +272,7 @@ def test_private_counts_of_held_out_rows_have_a_cost_of_their_own() -> None:
     certificate = certify(model, X, sensitive_features=groups, count_epsilon=2.0)
     assert certificate.privacy.epsilon <= 0.5
     assert "held-out records" not in certificate.sentence
-    assert any("ε = 2 for each of these rows" in text for text in certificate.privacy.assumptions)
+    assert any("ε = 2 for each counted row" in text for text in certificate.privacy.assumptions)
 
 
 def test_two_fits_cost_twice_as_much() -> None:
