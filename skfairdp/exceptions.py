@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+import weakref
+from typing import Any
 
 
 class SkfairdpError(Exception):
@@ -57,6 +59,24 @@ class FairnessWarning(UserWarning):
 
 class UtilityWarning(UserWarning):
     """Noise hides most of the training rows' signal, so that a model is hardly of use."""
+
+
+_searches: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have warned
+
+
+def warn_of_weak_fit(message: str) -> None:
+    """Warn that a model is hardly of use; a search of scikit-learn warns once, of its first one."""
+    frame = sys._getframe(1).f_back
+    while frame is not None:
+        caller = frame.f_locals.get("self") if frame.f_code.co_name == "fit" else None
+        if hasattr(caller, "cv") and hasattr(caller, "refit"):  # GridSearchCV and its like
+            if caller in _searches:
+                return
+            _searches.add(caller)
+            message += " (Of the fits of this search, only the first such one warns.)"
+            break
+        frame = frame.f_back
+    warn_user(message, UtilityWarning)
 
 
 def warn_user(message: str | Warning, category: type[Warning] = UserWarning) -> None:

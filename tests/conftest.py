@@ -229,6 +229,22 @@ def accounted_coarsely(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def pictures_left_out(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leave pictures out of pages, which are drawn in half of the time that a page takes.
+
+    Slow tests and those of pages and examples have them, and so do modules that say
+    DRAWS_PICTURES = True.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        fast = "not slow" in request.config.option.markexpr
+        shown = request.node.nodeid.startswith(FIGURES) or not fast
+        html = sys.modules.get("skfairdp.certificate.render.html")
+        if html is not None and not (shown or getattr(request.module, "DRAWS_PICTURES", False)):
+            patch.setattr(html, "svg", lambda picture: "<svg></svg>")
+        yield
+
+
 @pytest.fixture
 def accounted_finely(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test of a module that is accounted coarsely see the figures that users see."""

@@ -169,13 +169,14 @@ sys.exit(asked.recv(1)[0])
 
 
 @contextlib.contextmanager
-def command_without_imports() -> Iterator[str]:
-    """Let the command ``skfairdp`` be a fork of the server of fresh processes.
+def commands_without_imports() -> Iterator[str]:
+    """Let the commands ``skfairdp`` and ``python`` be forks of the server of fresh processes.
 
     Yields
     ------
     str
-        A shell command to put before the arguments of ``skfairdp``.
+        A shell command to put before ``skfairdp`` or ``python`` and its arguments. Python runs a
+        file, or with ``-`` its input.
     """
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
         address = f"{folder}/asked"  # short: a socket's name has 107 bytes at most
@@ -220,10 +221,18 @@ def _command(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    sys.argv = ["skfairdp", *arguments]
-    from skfairdp.command_line import main
+    program, *sys.argv = arguments
+    if program == "python" and sys.argv[0] == "-":
+        sys.path.insert(0, "")
+        exec(compile(sys.stdin.read(), "<stdin>", "exec"), {"__name__": "__main__"})
+    elif program == "python":
+        sys.path.insert(0, str(Path(sys.argv[0]).parent))
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    else:
+        from skfairdp.command_line import main
 
-    sys.exit(main())
+        sys.argv = arguments
+        sys.exit(main())
 
 
 def fork_for_joblib() -> None:

@@ -44,7 +44,7 @@ class Walk:
     rooms: list[str] = field(default_factory=list)
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        """Note a call, as `sys.setprofile` hands it over."""
+        """Note a call, as `sys.settrace` hands it over; no line of the frame is asked for."""
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(PACKAGE):
             return
@@ -88,12 +88,12 @@ def room_of(code: CodeType) -> str:
 @contextlib.contextmanager
 def walking() -> Iterator[Walk]:
     """Count what is entered in a block."""
-    walk = Walk()
-    sys.setprofile(walk)
+    walk, before = Walk(), sys.gettrace()
+    sys.settrace(walk)  # a profile would hear of the calls of compiled functions too
     try:
         yield walk
     finally:
-        sys.setprofile(None)
+        sys.settrace(before)
 
 
 def flows(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:

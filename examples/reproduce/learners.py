@@ -321,22 +321,38 @@ def fit(path: Path, names: list[str], epsilons: list[float], learners: list[str]
                 file.write(json.dumps({"job": job, "rows": int((~test).sum())} | found) + "\n")
 
 
+def complete(rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep the splits of each table and budget that all private learners have that it was run for.
+
+    Learners without privacy get a row for each budget, of the same splits.
+    """
+    private = rows[rows["learner"].isin(list(LEARNERS))]
+    n_learners = private.groupby(["data", "epsilon", "split"])["learner"].nunique()
+    full = n_learners == n_learners.groupby(["data", "epsilon"]).transform("max")
+    kept = full[full].reset_index()[["data", "epsilon", "split"]]
+    free = rows[rows["learner"].isin(list(FREE))].drop(columns="epsilon")
+    return pd.concat([private.merge(kept), free.merge(kept, on=["data", "split"])])
+
+
 def table(rows: pd.DataFrame, measure: str) -> None:
     """Print means over splits: a line a data set and budget, a column a learner."""
     shown = [k for k in (*LEARNERS, *FREE) if k in set(rows["learner"])]
-    print(f"| data | training rows | ε | {' | '.join((LEARNERS | FREE)[k][0] for k in shown)} |")
-    print("|---|---|---|" + "---|" * len(shown))
+    titles = " | ".join((LEARNERS | FREE)[k][0] for k in shown)
+    print(f"| data | training rows | ε | splits | {titles} |")
+    print("|---|---|---|---|" + "---|" * len(shown))
     for name in [name for name in TABLES if name in set(rows["data"])]:
         mine = rows[rows["data"] == name]
-        for at, epsilon in enumerate(sorted(mine["epsilon"].dropna().unique())):
+        for at, (epsilon, some) in enumerate(mine.groupby("epsilon")):
             cells = []
             for key in shown:
-                some = mine[mine["learner"] == key]
-                some = some if key in FREE else some[some["epsilon"] == epsilon]
-                number = f"{some[measure].mean():.3f} ± {some[measure].std(ddof=0):.3f}"
-                cells.append(number.replace("0.", ".") if len(some) else "not run")
+                found = some.loc[some["learner"] == key, measure]
+                number = f"{found.mean():.3f}"
+                if len(found) > 1:
+                    number += f" ± {found.std(ddof=1) / len(found) ** 0.5:.3f}"
+                cells.append(number.replace("0.", ".") if len(found) else "not run")
             said = [TABLES[name][0], f"{int(mine['rows'].mean()):,}"] if at == 0 else ["", ""]
-            print(f"| {' | '.join([*said, f'{epsilon:g}', *cells])} |")
+            said += [f"{epsilon:g}", str(some["split"].nunique())]
+            print(f"| {' | '.join([*said, *cells])} |")
 
 
 def report(path: Path, folder: Path) -> None:
@@ -345,7 +361,7 @@ def report(path: Path, folder: Path) -> None:
 
     rows = pd.DataFrame(map(json.loads, path.read_text().splitlines()))
     rows[["data", "epsilon", "learner", "split"]] = rows["job"].to_list()
-    print("Splits:", rows.groupby(["data", "epsilon", "learner"], dropna=False).size().unique())
+    rows = complete(rows)
     for measure, words in MEASURES.items():
         print(f"\n## {words}\n")
         table(rows, measure)
@@ -354,6 +370,7 @@ def report(path: Path, folder: Path) -> None:
     ranks = means.dropna().rank(axis=1, ascending=False).groupby("epsilon").mean()
     print("\n## Mean rank by area under the curve, 1 is the best\n")
     print(ranks.rename(columns={k: v for k, (v, _) in LEARNERS.items()}).round(2).to_markdown())
+    print("\nof tables:", means.dropna().groupby("epsilon").size().to_dict())
     print("\n## Seconds of one core and memory (MiB) of a fit, means over budgets and splits\n")
     for what in ("seconds", "memory"):
         print(rows.groupby(["data", "learner"])[what].mean().unstack().round(1).to_markdown(), "\n")
@@ -363,12 +380,13 @@ def report(path: Path, folder: Path) -> None:
     left.set(xscale="log", xlabel="ε", ylabel="mean rank by AUC (1 is the best)")
     left.set_xticks(ranks.index, [f"{epsilon:g}" for epsilon in ranks.index])
     left.minorticks_off()
-    left.set_ylim(len(LEARNERS), -0.5)  # room for the legend
-    left.legend(fontsize=8)
-    free = rows[rows["learner"] == "boosted"].groupby("data")["auc"].mean()
+    left.set_yticks(range(1, len(LEARNERS) + 1))
+    left.set_ylim(len(LEARNERS) + 0.2, -1.5)  # room for the legend
+    left.legend(fontsize=8, ncols=2)
+    free = rows[rows["learner"] == "boosted"].groupby(["data", "epsilon"])["auc"].mean()
     sizes = rows.groupby("data")["rows"].mean()
     for epsilon in means.index.unique("epsilon"):
-        price = (free - means.xs(epsilon, level="epsilon")["additive"]).dropna()
+        price = (free - means["additive"]).xs(epsilon, level="epsilon").dropna()
         order = sizes[price.index].sort_values().index
         right.plot(sizes[order], price[order], marker="o", label=f"ε = {epsilon:g}")
     right.set(xscale="log", xlabel="training rows", ylabel="AUC below boosted trees")

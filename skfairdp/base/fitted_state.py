@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from functools import wraps
 from inspect import signature
 from os import PathLike
@@ -240,12 +240,21 @@ class FittedState(Certifiable, WithParameters):
         """Digest anew what a fitted model holds, after a change that its fit stands behind."""
         self.receipt_ = self.receipt_.settled(bind_each(bound_state_of(self)))
 
-    def _state(self, privacy: PrivacyGuarantee | None, *, one_of_several: bool = False) -> None:
+    def _state(
+        self,
+        privacy: PrivacyGuarantee | None,
+        *,
+        one_of_several: bool = False,
+        groups: tuple | None = None,
+    ) -> None:
         """Let a fitted model state what its rows have spent beyond its own fit.
 
-        `one_of_several`: whether it was chosen among others.
+        `one_of_several`: whether it was chosen among others. `groups`: of all rows, where it was
+        fitted on some of them; None keeps those of the fit.
         """
         self.receipt_ = self.receipt_.stating(privacy, one_of_several=one_of_several)
+        if groups is not None:
+            self.receipt_ = replace(self.receipt_, groups=groups)
         self._bind()
 
     def _changed_since_fit(self) -> tuple[str, ...]:

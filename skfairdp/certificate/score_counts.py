@@ -42,6 +42,11 @@ class CalibrationLine:
             return "too high"
         return "too low" if self.low > self.most else "not shown to be wrong"
 
+    @property
+    def informative(self) -> bool:
+        """Whether the interval leaves any share out."""
+        return self.rate is not None and not self.low <= 0.0 < 1.0 <= self.high
+
     def to_dict(self) -> dict[str, Any]:
         """Return a dict of JSON types, with the figures as they are printed."""
         return vars(self) | {"rows": round(self.rows, 3)} | _printed(self.rate, self.low, self.high)

@@ -222,8 +222,8 @@ class Outlook:
             if needed.rows_needed is not None:
                 where = "At rates near one half that" if self.request.numeric is None else "That"
                 yield (
-                    f"{where} takes about {needed.rows_needed:,} {self._unit} to certify on in "
-                    "each group."
+                    f"{where} takes at least about {needed.rows_needed:,} {self._unit} to certify "
+                    "on in each group."
                 )
             yield from self._too_small(needed.too_small)
             yield from self._can_be_shown(notion)

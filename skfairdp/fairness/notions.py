@@ -196,9 +196,9 @@ class Notion:
                 )
             hits = trials & successes
             if not hits.any() or (hits == trials).all():
-                raise ValueError(
-                    f"The rate {name!r} of the notion {self.name!r} is 0, or 1, for every model: "
-                    "let 'successes' hold some of the 'trials', and not all."
+                raise ValueError(  # without its name, which may hold a label of the rows
+                    f"A rate of the notion {self.name!r} is 0, or 1, for every model: let "
+                    "'successes' hold some of the 'trials', and not all."
                 )
             if not self.needs_labels and not all((mask == mask[0]).all() for mask in masks):
                 raise ValueError(

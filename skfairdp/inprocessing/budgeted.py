@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from skfairdp.base import Calibrated, PrivateClassifier, PrivatePredictor
-from skfairdp.exceptions import PrivacyWarning, UtilityWarning, warn_user
+from skfairdp.exceptions import PrivacyWarning, warn_of_weak_fit, warn_user
 from skfairdp.foundation.assumptions import of_attribute, of_training, seed_known
 from skfairdp.foundation.parameters import NOISE_MULTIPLIER, NONE
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
@@ -107,6 +107,7 @@ class BudgetedPredictor(Calibrated, PrivatePredictor):
     def _priced_for(self, facts: RowFacts, noise: NoiseSource, sizes: Sizes | None = None) -> Quote:
         """Price a fit for bought sizes; None: for those that are declared, or read off the rows."""
         sizes, multiplier, plan = self._planned(facts, noise, sizes)
+        plan.check_exact_noise(0)  # the size of the net is known to a fit alone
         stated = self._guarantee(plan, noise, facts)
         return Quote(
             type(self).__name__,
@@ -138,7 +139,7 @@ class BudgetedPredictor(Calibrated, PrivatePredictor):
             quote = self._priced_for(facts, noise, bought)
         verdict = quote.verdict  # of the plan, so of public sizes
         if verdict is not None and verdict.level in WEAK:
-            warn_user(verdict.text, UtilityWarning)
+            warn_of_weak_fit(verdict.text)
         return quote
 
     def _planned(

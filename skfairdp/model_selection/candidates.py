@@ -31,7 +31,13 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import RowFacts
 from skfairdp.receipts.receipt import bind_each, changes
 from skfairdp.receipts.unwrap import charges_privacy, kind_of, unwrap, why_learned
-from skfairdp.records.labels import factorized
+from skfairdp.records.labels import (
+    count_rows,
+    encode_labels,
+    factorized,
+    label_column,
+    refuse_labels,
+)
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -131,6 +137,36 @@ def with_settings(estimator: Any, parameters: Mapping[str, Any] | None, **settin
             model.set_params(**{key: False})
     final_of(model).set_params(**{"epsilon": 1.0, "noise_multiplier": None, **settings})
     return model
+
+
+def with_public_sets(estimator: Any, y: Any, groups: Sequence[Any] | None) -> Any:
+    """Clone that is given the sets of classes and groups of all rows, where none are declared.
+
+    A candidate sees the rows that chance assigned to training. Which labels are left among these
+    depends on single records, and so must not decide which classes it has.
+    """
+    model = clone(estimator)
+    final = final_of(model)
+    known = final.get_params(deep=False)
+    if "classes" in known and known["classes"] is None and is_classifier(final):
+        labels = label_column(y, count_rows(y), declared=False)
+        refuse_labels(labels)
+        final.set_params(classes=encode_labels(labels, None, multiclass=final._multiclass)[0])
+    # With sizes from the rows the group of each record is public, and so are those of the part.
+    declared = known.get("dataset_size") is not None
+    if groups is not None and declared and "groups" in known and known["groups"] is None:
+        final.set_params(groups=list(groups))
+    return model
+
+
+def groups_to_state(final: Any, groups: tuple | None) -> tuple | None:
+    """Groups of all rows, for a model that trains without groups and has declared sizes.
+
+    Where the relation adds and removes records, those of the training part depend on single ones.
+    """
+    known = final.get_params(deep=False)
+    declared = known.get("dataset_size") is not None
+    return groups if declared and not {"groups", "group_sizes"} & set(known) else None
 
 
 def planner(
@@ -240,6 +276,7 @@ class Best:
 
 def best_of(
     search: Any,
+    estimator: Any,
     budget: SearchBudget | None,
     price: float,
     n_runs: int,
@@ -249,7 +286,8 @@ def best_of(
 ) -> Best:
     """Run candidates of a `PrivateSearchCV` that are drawn from the prior.
 
-    `budget`: none for a search without noise. `price`: of one table of held-out counts, in nats.
+    `estimator`: that of the search, `with_public_sets`. `budget`: none for a search without noise.
+    `price`: of one table of held-out counts, in nats.
     `prior`: not the generator that noise and the number of runs come from: the parameters of the
     winner are published, and few outputs of a generator give its state away.
     """
@@ -263,7 +301,7 @@ def best_of(
         # A warning for each candidate would count them: those of the winner are passed on.
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            model = trained(search, budget, parameters, parts.training, prior)
+            model = trained(search, estimator, budget, parameters, parts.training, prior)
             of_scores = objective == "auc"
             table = noisy_table(model, parts.held_out, price, noise, with_scores=of_scores)
         check_steps(model)
@@ -281,6 +319,7 @@ def best_of(
 
 def trained(
     search: Any,
+    estimator: Any,
     budget: SearchBudget | None,
     parameters: Mapping[str, Any],
     rows: GroupedRows,
@@ -293,7 +332,7 @@ def trained(
     if budget is None:
         settings["epsilon"] = math.inf
     else:
-        plans = planner(search.estimator, parameters, search.delta, rows)
+        plans = planner(estimator, parameters, search.delta, rows)
         multiplier = budget.multiplier_for(plans)
         settings |= {"epsilon": None, "noise_multiplier": multiplier}
-    return fit_on(with_settings(search.estimator, parameters, **settings), rows)
+    return fit_on(with_settings(estimator, parameters, **settings), rows)

@@ -176,9 +176,10 @@ class PrivateSearchCV(PrivateClassifier):
         prior = NoiseSource(seed + 1 if self.reproducible_noise else None).sampling
 
         parts = divide(X, y, sensitive_features, float(self.holdout_fraction), noise)
+        estimator = candidates.with_public_sets(self.estimator, y, parts.groups)
         runs = NumberOfRuns(float(self.n_iter), float(self.shape))
         budget, price = self._terms(
-            runs, lambda: candidates.planner(self.estimator, None, self.delta, parts.training)
+            runs, lambda: candidates.planner(estimator, None, self.delta, parts.training)
         )
         names = SETS_PUBLIC if parts.groups else LABELS_PUBLIC
         stated = None
@@ -186,10 +187,11 @@ class PrivateSearchCV(PrivateClassifier):
             stated = budget.guarantee(noise, price, self.holdout_fraction, names)
         charge(stated)  # before a candidate sees a row
         n_runs = runs.draw(noise.sampling)
-        best = candidates.best_of(self, budget, price, n_runs, parts, noise, prior)
+        best = candidates.best_of(self, estimator, budget, price, n_runs, parts, noise, prior)
         final = candidates.final_of(best.model)
         # The model states what its rows have spent, also when it is taken out of here.
-        final._state(stated, one_of_several=True)
+        groups = candidates.groups_to_state(final, parts.groups)
+        final._state(stated, one_of_several=True, groups=groups)
         self.best_estimator_, self.best_params_ = best.model, best.parameters
         self.best_score_, self.best_gap_ = best.score.value, best.gap
         self.noisy_counts_, self.score_epsilon_ = best.table, price

@@ -27,6 +27,7 @@ from skfairdp.model_selection.candidates import (
     final_of,
     fit_on,
     planner,
+    with_public_sets,
     with_settings,
 )
 from skfairdp.model_selection.holding_out import divide
@@ -142,6 +143,7 @@ def specify(
     parts = divide(X, y, sensitive_features, float(holdout_fraction), source)
     if parts.groups is None or len(parts.groups) < 2:
         raise ValueError("A gap needs two groups: sensitive_features holds one.")
+    estimator = with_public_sets(estimator, y, parts.groups)
     plans = [planner(estimator, points[n], delta, parts.training) for n in sorted(set(firsts))]
     exact = all(plan(1.0).exact_noise for plan in plans)
     price = float(epsilon) / len(points)  # of a table: pure, and they add up

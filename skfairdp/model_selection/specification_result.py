@@ -28,7 +28,7 @@ from skfairdp.foundation.figures import (
     rounded_up,
     significant_up,
 )
-from skfairdp.model_selection.candidates import final_of
+from skfairdp.model_selection.candidates import final_of, groups_to_state
 from skfairdp.model_selection.holding_out import noisy_table, score_of
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event
@@ -261,7 +261,9 @@ def attempt_of(
     claim = noisy_claim((notion, strata), flat, flat, basis, bins)
     cells = noisy_cells(strata, flat, bins)
     lower = bounds.private_gap_lower_bound(cells, price, confidence_level=level)
-    final._state(privacy, one_of_several=True)  # what its rows have spent, not this fit alone
+    # What its rows have spent, not this fit alone.
+    groups = groups_to_state(final, held.groups.labels)
+    final._state(privacy, one_of_several=True, groups=groups)
     return Attempt(
         parameters=point,
         value=score.value,

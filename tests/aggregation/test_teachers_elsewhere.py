@@ -80,6 +80,7 @@ def test_the_bar_counts_teachers_of_other_processes(capfd: pytest.CaptureFixture
     assert "8/8" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_failures_in_other_processes_say_nothing() -> None:
     with joblib.parallel_config(backend="loky", n_jobs=2):
         assert votes(KNeighborsClassifier(200)).tolist() == [[8, 0]] * len(PUBLIC)

@@ -27,7 +27,7 @@ from skfairdp.preprocessing import PrivateTableEncoder, thinning
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.records import one_column
 from skfairdp.records.persons import encode_persons
-from tests.common.roster import EVERY, SETTINGS, build, once, people
+from tests.common.roster import EVERY, SETTINGS, build_small, once, people
 
 N = 60
 LARGE = 2**53 + 1
@@ -153,7 +153,7 @@ def received(
     name: str, X: Any, y: Any, groups: Any, ids: Any = None, public: Any = None
 ) -> list[np.ndarray] | None:
     """Rows as the engine gets them; None where a fit refuses them."""
-    model = build(name)
+    model = build_small(name)
     given: dict[str, Any] = {} if ids is None else {"person_ids": ids}
     if EVERY[name][0] == "voting":
         model = type(model).__bases__[0](**model.get_params(deep=False))
@@ -298,7 +298,7 @@ def test_a_reader_that_lets_numpy_choose_is_caught(monkeypatch: pytest.MonkeyPat
     labels: list[Any] = [LARGE, LARGE - 1] * (N // 2)
 
     def codes(cells: list[Any]) -> np.ndarray:
-        model = build("DP-SGD", classes=[LARGE - 1, LARGE])
+        model = build_small("DP-SGD", classes=[LARGE - 1, LARGE])
         with doors(), pytest.raises(Received) as door:
             model.fit(X, cells, sensitive_features=groups)
         return door.value.rows[1]
@@ -359,12 +359,12 @@ def columns_that_libraries_convert_in_part() -> Iterator[Any]:
 def test_types_that_numpy_lacks_are_read_cell_by_cell_or_refused_by_name(column: Any) -> None:
     X, groups = np.random.default_rng(0).normal(size=(N, 2)), np.arange(N) % 2
     with suppress(ValueError):  # whole numbers of more than 64 bits name no classes
-        build("DP-SGD").fit(X, column, sensitive_features=groups)
-    build("FairDP").fit(X, groups, sensitive_features=column)
+        build_small("DP-SGD").fit(X, column, sensitive_features=groups)
+    build_small("FairDP").fit(X, groups, sensitive_features=column)
     table = column.to_frame() if hasattr(column, "to_frame") else pa.table({"x": column})
     PrivateTableEncoder(epsilon=1.0, delta=1e-5).fit(table)
     with suppress(ValueError):  # texts are no numbers
-        build("DP-SGD").fit(table, groups, sensitive_features=groups)
+        build_small("DP-SGD").fit(table, groups, sensitive_features=groups)
 
 
 def test_a_column_that_cannot_be_read_is_refused_by_the_name_of_its_type() -> None:
@@ -382,7 +382,7 @@ def test_a_column_that_cannot_be_read_is_refused_by_the_name_of_its_type() -> No
 def test_a_missing_entry_of_a_dictionary_is_not_another_rows_value() -> None:
     cells = pa.array([1.0, None, None, 2.0] * 15).dictionary_encode()
     with pytest.raises(ValueError, match="contains NaN"):
-        build("DP-SGD").fit(pa.table({"a": cells}), np.arange(60) % 2)
+        build_small("DP-SGD").fit(pa.table({"a": cells}), np.arange(60) % 2)
 
 
 @pytest.mark.parametrize("missing", [False, True])

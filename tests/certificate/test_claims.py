@@ -268,7 +268,7 @@ def test_the_text_explains_its_figures():
     text = str(certificate())
     assert "more than e^ε = 2.72 times as likely with one of the two as with the other" in text
     assert "protects: everything about one training record" in text
-    assert "demographic_parity means: The share of people who are given" in text
+    assert "Demographic parity means: The share of people who are given" in text
     assert "e^ε times" in str(certificate(privacy=dataclasses.replace(stated(), epsilon=900.0)))
 
 

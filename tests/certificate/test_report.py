@@ -11,16 +11,19 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pytest
 
 from skfairdp import Certificate, PrivacyLedger, certify
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import group_rates
 from skfairdp.certificate.outcomes import Accuracy
+from skfairdp.certificate.render.plot import draw_bounds
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee
 from tests.certificate.test_number_claims import Column, rows
 
+DRAWS_PICTURES = True
 HOSTILE = "<b>a|b</b> & *c*"
 
 PRIVACY = PrivacyGuarantee(
@@ -207,6 +210,23 @@ def test_rates_without_a_sampling_law_have_no_interval() -> None:
     assert (noisy[0].rate, noisy[1].rate) == (0.0, None)
     assert "no rows" in page_of("noisy")
     assert "Successes (noisy)" in page_of("noisy")
+
+
+def test_an_observed_gap_of_zero_is_drawn_whole() -> None:
+    figure, ax = plt.subplots()
+    draw_bounds([claim(estimate=0.0)], ax)
+    (circle,) = (line for line in ax.lines if line.get_marker() == "o")
+    assert (ax.get_xlim()[0], circle.get_clip_on()) == (0.0, False)
+    plt.close(figure)
+
+
+def test_the_quality_in_plain_words_tells_872_from_875() -> None:
+    texts = [
+        certificate(accuracy=Accuracy(2_000, right, 1_500, 20.0, noisy=False)).to_model_card()
+        for right in (1_744, 1_750)
+    ]
+    assert "about 87.2 of 100 people" in texts[0]
+    assert "about 87.5 of 100 people" in texts[1]
 
 
 def test_means_of_probabilities_have_hoeffding_intervals() -> None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import jsonschema
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
@@ -19,6 +20,7 @@ from skfairdp import Certificate, PrivacyLedger, certify
 from skfairdp.certificate.evaluation_settings import parts_of_epsilon
 from skfairdp.certificate.examination import examine
 from skfairdp.certificate.released_events import uncounted_tables
+from skfairdp.certificate.render.plot import draw_calibration
 from skfairdp.certificate.score_counts import BINS, ScoreCounts
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, noise_variance, private_rate_intervals
 from skfairdp.privacy.accounting.exposure import Exposure
@@ -348,7 +350,13 @@ def test_what_has_no_scores_is_refused(asked: dict, said: str) -> None:
         certify(model.fit(X), scores=True, **given)
 
 
-@pytest.mark.parametrize("template", ["bias-scenario", "eu-ai-act", "nist-800-226"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        "bias-scenario",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("eu-ai-act", "nist-800-226")),
+    ],
+)
 def test_templates_put_scores_under_a_heading_of_theirs(exact: Certificate, template: str) -> None:
     assert "<h2>Scores by group</h2>" in exact.to_html()
     page = exact.to_html(template=template)
@@ -360,3 +368,16 @@ def test_intervals_stay_in_one_line_where_there_is_room(exact: Certificate) -> N
     page = exact.to_html()
     assert re.search(r"<td class='number short'>0\.\d{3} to 0\.\d{3}</td>", page)
     assert ".short{white-space:nowrap}" in page
+
+
+def test_lines_whose_interval_is_everything_have_no_share_on_the_page(bought: Certificate) -> None:
+    scores = bought.scores
+    assert scores is not None
+    empty = replace(scores.calibration[0], rows=-6.0, rate=1.0, low=0.0, high=1.0)
+    assert not empty.informative
+    assert replace(empty, high=0.9).informative
+    figure, ax = plt.subplots()
+    draw_calibration([empty, *scores.calibration[1:]], ax)
+    drawn = sum(len(line.get_xdata()) for line in ax.lines if line.get_marker() == "o")
+    assert drawn == sum(line.informative for line in scores.calibration[1:])
+    plt.close(figure)

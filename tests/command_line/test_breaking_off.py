@@ -24,6 +24,7 @@ from skfairdp.command_line import main
 from skfairdp.command_line.files import check_outputs, write_whole
 from tests.command_line.files import report, table, written
 
+DRAWS_PICTURES = True  # in tests that take the fixture `pictures`
 FILES = ["--certificate", "c.json", "--card", "card.md", "--model", "m.pkl", "--ledger", "l.db"]
 DOLLARS = ("$0_to_$50k", "$50k_to_$90k")
 

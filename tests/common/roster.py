@@ -49,7 +49,8 @@ from tests.common.halves import (
     QuietFairPathOfThree,
 )
 
-FAST: dict[str, Any] = {"max_epochs": 2, "progress": False}
+# Six steps.
+FAST: dict[str, Any] = {"max_epochs": 2, "batch_size": 100, "progress": False}
 
 VOTES: dict[str, Any] = {"n_teachers": 40, "n_answers": 100, "progress": False}
 # The rows of `people` lie within these bounds but for a few in a million.
@@ -146,17 +147,25 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
         "constrained",
         {
             # Two epochs leave it, in a quarter of fits, no better than a coin.
-            "fair path": QuietFairPath(max_epochs=10, progress=False),
+            "fair path": QuietFairPath(max_epochs=10, batch_size=100, progress=False),
             "fair path, equalised odds": QuietFairPath(
-                notion="equalized_odds", tolerance=0.9, max_epochs=10, progress=False
+                notion="equalized_odds",
+                tolerance=0.9,
+                max_epochs=10,
+                batch_size=100,
+                progress=False,
             ),
             # Tables of several classes carry more noise.
             "fair path, three classes": QuietFairPathOfThree(
-                tolerance=0.9, max_epochs=10, progress=False
+                tolerance=0.9, max_epochs=10, batch_size=100, progress=False
             ),
             # A wide tolerance: equal accuracy may cost all of it on so few rows.
             "fair path, accuracy parity": QuietFairPath(
-                notion="accuracy_parity", tolerance=0.9, max_epochs=10, progress=False
+                notion="accuracy_parity",
+                tolerance=0.9,
+                max_epochs=10,
+                batch_size=100,
+                progress=False,
             ),
         },
     ),
@@ -219,10 +228,8 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     PrivateFairEncoder: (
         "releasing",
         {
-            "encoder": PrivateFairEncoder(batch_size=100, **FAST),
-            "encoder, trained privately": PrivateFairEncoder(
-                train_privately=True, batch_size=100, **FAST
-            ),
+            "encoder": PrivateFairEncoder(**FAST),
+            "encoder, trained privately": PrivateFairEncoder(train_privately=True, **FAST),
         },
     ),
     PrivateTableEncoder: ("tables", {"table": PrivateTableEncoder(epsilon=1.0)}),
@@ -316,6 +323,22 @@ every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 def build(name: str, **parameters: Any) -> Any:
     """Return a fresh estimator of the roster."""
     return clone(EVERY[name][1]).set_params(**parameters)
+
+
+def small_batches(estimator: Any) -> dict[str, str]:
+    """Parameters with which it takes a tenth of the rows in a step, however few they are."""
+    given = estimator.get_params().items()
+    return {
+        name: "auto"
+        for name, value in given
+        if name.endswith("batch_size") and value == FAST["batch_size"]
+    }
+
+
+def build_small(name: str, **parameters: Any) -> Any:
+    """Return a fresh estimator of the roster for less than 100 rows."""
+    model = build(name, **parameters)
+    return model.set_params(**small_batches(model))
 
 
 def costs_of(name: str, labels: Iterable[Any]) -> dict[str, Any]:

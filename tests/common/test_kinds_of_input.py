@@ -22,6 +22,7 @@ from tests.common.roster import (
     FAST,
     SETTINGS,
     build,
+    build_small,
     costs_of,
     each,
     every_class,
@@ -240,7 +241,7 @@ def test_many_undeclared_groups_are_refused_by_certify_and_few_declared_ones_tak
     incomes, declared = np.repeat(MANY["numbers"][:150], 2), (0.0, 97.5)
     certificate = certify(model, X, sensitive_features=incomes, groups=declared)
     assert certificate.fairness[0].groups == declared
-    taken = build("FairDP", group_sizes=dict.fromkeys(declared, 2))
+    taken = build_small("FairDP", group_sizes=dict.fromkeys(declared, 2))
     assert taken.fit(X, y, sensitive_features=incomes).groups_ == declared
 
 

@@ -29,7 +29,16 @@ from skfairdp.base.predictors import DRAWN_DECISIONS
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicBinner, PublicEncoder, PublicScaler
 from tests.common.halves import with_costs_of_any_labels, with_groups_made_up
-from tests.common.roster import EVERY, FIRST, ROSTER, build
+from tests.common.roster import (
+    ATTRIBUTE,
+    CONSTRAINED,
+    EVERY,
+    FIRST,
+    ROSTER,
+    VOTING,
+    build,
+    small_batches,
+)
 from tests.comparators.makings import EVERY as COMPARED
 
 
@@ -55,7 +64,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "PATE": _FEW_VOTES,
     "FairPATE": {**_FEW_VOTES, "tolerance": 1.0, "cold_start": 1},
     "SF-PATE, fair student": _FEW_VOTES,
-    "encoder": {"batch_size": "auto"},
 }
 APART_FROM_THE_ROSTER = (
     PublicBinner((-100.0, 100.0), n_bins=4, encoding="onehot", sparse_output=False),
@@ -68,6 +76,8 @@ APART_FROM_THE_ROSTER = (
 )
 # One setting of each class whose settings are not all gone through below.
 OTHERS = [name for name in EVERY if name in FIRST and name not in ROSTER]
+# Of these the slow tests check fits with repeatable noise, in the files of their kinds.
+ELSEWHERE = {*ATTRIBUTE, *CONSTRAINED, *VOTING, "DP-SGD, numbers", "additive, numbers"}
 
 
 def unexpected(estimator: Any, brief: bool = True) -> list[str]:
@@ -91,8 +101,8 @@ def unexpected(estimator: Any, brief: bool = True) -> list[str]:
 def in_brief(estimator: Any) -> Any:
     """The same estimator, and those inside of it, with one epoch where they take several."""
     ends = ("max_epochs", "warmup_epochs")
-    given = {name: n for name, n in estimator.get_params().items() if name.endswith(ends)}
-    return clone(estimator).set_params(**dict.fromkeys(given, 1))
+    brief = {name: 1 for name in estimator.get_params() if name.endswith(ends)}
+    return clone(estimator).set_params(**brief, **small_batches(estimator))
 
 
 @pytest.mark.slow
@@ -109,10 +119,8 @@ def test_fresh_noise_fails_only_checks_that_compare_two_fits(kind: type) -> None
     assert unexpected(kind(max_epochs=2)) == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name == "DP-SGD" else pytest.mark.slow) for name in ROSTER],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROSTER)
 def test_a_few_epochs_with_repeatable_noise_pass_all_checks(name: str) -> None:
     model = build(name, reproducible_noise=True, random_state=0)
     assert set(get_tags(model).expected_failed_checks) <= set(DRAWN_DECISIONS)
@@ -144,8 +152,13 @@ def test_every_public_estimator_goes_through_all_checks() -> None:
     assert [kind for kind in public_estimators() if kind not in {*kinds, *COMPARED}] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.campaign if name in ELSEWHERE else pytest.mark.slow)
+        for name in OTHERS
+    ],
+)
 def test_every_class_fails_only_checks_that_its_tag_names(name: str) -> None:
     assert unexpected(build(name, **SMALL.get(name, {}))) == []
 

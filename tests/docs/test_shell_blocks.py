@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_pages import CLAIM
-from tests.processes import command_without_imports, in_one_worker
+from tests.processes import commands_without_imports, in_one_worker
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -57,10 +57,10 @@ def desk(tmp_path: Path) -> Iterator[Path]:
         (tmp_path / name).symlink_to(ROOT / name)
     folder = tmp_path / ".venv/bin"
     folder.mkdir(parents=True)
-    with command_without_imports() as skfairdp:
+    with commands_without_imports() as forked:
         programs = {
-            "python": f'exec {sys.executable} "$@"',
-            "skfairdp": f'exec {skfairdp} "$@"',
+            "python": f'exec {forked} python "$@"',
+            "skfairdp": f'exec {forked} skfairdp "$@"',
             "pip": f"exec {sys.executable} -c '{PIP}' \"$@\"",
             "python3": f"exec {sys.executable} -c '{VENV}' \"$@\"",
         }

@@ -142,7 +142,14 @@ def ledger(tmp_path):
     return PrivacyLedger(tmp_path / "ledger.db")
 
 
-@pytest.mark.parametrize("make", NETS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, marks=pytest.mark.slow) if make in (Recurrent, Elman) else make
+        for make in NETS
+    ],
+    ids=lambda make: make.__name__,
+)
 def test_nets_of_many_kinds_are_trained(make, ledger):
     model, X = fit(make, ledger)
     assert model.predict_proba(X).shape == (40, 2)

@@ -171,7 +171,13 @@ def path_of(
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
-@pytest.mark.parametrize(("seed", "threshold"), [(0, 0.5), (1, 0.5), (2, 0.5), (0, 0.2), (1, 0.7)])
+@pytest.mark.parametrize(
+    ("seed", "threshold"),
+    [
+        *((0, 0.5), (0, 0.2), (1, 0.7)),
+        *(pytest.param(seed, 0.5, marks=pytest.mark.slow) for seed in (1, 2)),
+    ],
+)
 @pytest.mark.parametrize("notion", sorted(NOTIONS))
 def test_every_point_of_a_path_is_optimal_for_its_own_gaps(
     notion: str, seed: int, threshold: float, n_groups: int
@@ -294,7 +300,9 @@ def test_tolerances_count_on_the_noise_that_was_released(fitted) -> None:
     ("notion", "threshold"),
     [*((notion, 0.5) for notion in sorted(NOTIONS)), ("demographic_parity", 0.3)],
 )
-@pytest.mark.parametrize("protects", ["record", "sensitive_features"])
+@pytest.mark.parametrize(
+    "protects", ["record", pytest.param("sensitive_features", marks=pytest.mark.slow)]
+)
 def test_without_noise_the_path_is_what_the_classifier_does(
     notion, threshold, protects, rows
 ) -> None:

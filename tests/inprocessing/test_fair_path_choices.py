@@ -306,7 +306,6 @@ def at_most(count: int, n: int, level: float = 0.95) -> float:
 
 SLOW = [
     ("equal_opportunity", 2, 0.1, {}),
-    ("demographic_parity", 3, 0.1, {}),
     ("equalized_odds", 2, 0.1, {}),
     # With as much noise a row, on fewer of them.
     ("demographic_parity", 2, 0.3, {"n_classes": 3, "n": 3000}),

@@ -100,7 +100,7 @@ def test_the_best_classifier_is_on_the_envelope(notion, n_classes, n_groups, awa
     assert dual == pytest.approx(-found.fun, abs=1e-9)
 
 
-@pytest.mark.parametrize("n_answers", [2, 3, 10])
+@pytest.mark.parametrize("n_answers", [2, 3, pytest.param(10, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("multipliers", [MULTIPLIERS, AROUND_ONE, around(-2.5)], ids=len)
 def test_answers_change_less_often_than_there_are_answers(n_answers, multipliers) -> None:
     rng = np.random.default_rng(n_answers)
@@ -364,6 +364,7 @@ def test_rows_on_disk_give_what_the_same_rows_in_memory_give() -> None:
     assert np.array_equal(memory.predict(X), stored.predict(X))
 
 
+@pytest.mark.slow
 def test_persons_and_three_groups_have_paths_of_several_classes() -> None:
     X, y, groups = crowd(3000)
     groups = np.where(np.random.default_rng(2).random(3000) < 0.3, "c", groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -32,8 +33,9 @@ from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.notions import get_notion
-from skfairdp.model_selection import PrivateSearchCV, candidates
+from skfairdp.model_selection import PrivateSearchCV, candidates, specify
 from skfairdp.model_selection import search as search_module
+from skfairdp.model_selection import specification as specification_module
 from skfairdp.model_selection.holding_out import (
     BINS,
     Score,
@@ -46,7 +48,7 @@ from skfairdp.preprocessing import PrivateTableEncoder, PublicScaler
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import covering_event
-from skfairdp.records.groups import Groups
+from skfairdp.records.groups import Groups, encode_groups
 from tests.common.roster import FAST, people
 from tests.common.test_nothing_private_is_kept import traces
 from tests.common.test_scikit_learn_checks import unexpected
@@ -129,7 +131,10 @@ def test_the_logarithmic_number_of_runs_leaves_less_noise_for_the_same_budget() 
     assert noise[0].multiplier < noise[1].multiplier
 
 
-@pytest.mark.parametrize("inner", [FairDPClassifier(**FAST), DPSGDClassifier(**FAST)])
+@pytest.mark.parametrize(
+    "inner",
+    [pytest.param(FairDPClassifier(**FAST), marks=pytest.mark.slow), DPSGDClassifier(**FAST)],
+)
 def test_every_candidate_is_covered_by_the_one_event(inner: Any, monkeypatch) -> None:
     X, y, groups = people()
     plans = []
@@ -172,7 +177,7 @@ def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> Non
     table = np.ones((1, 2, 2, 1), dtype=np.int64)
     counted: list[int] = []
 
-    def candidate(search, budget, parameters, rows, prior):
+    def candidate(search, estimator, budget, parameters, rows, prior):
         counted[-1] += 1
         return one
 
@@ -208,7 +213,7 @@ def test_a_failing_candidate_ends_the_search_and_is_not_replaced(monkeypatch) ->
     X, y, _ = people()
     tried = []
 
-    def candidate(search, budget, parameters, rows, prior):
+    def candidate(search, estimator, budget, parameters, rows, prior):
         tried.append(parameters)
         raise RuntimeError("no such luck")
 
@@ -243,7 +248,7 @@ def test_candidates_are_independent_draws_from_the_prior(fits, monkeypatch) -> N
     X, y, _ = people(60)
     monkeypatch.setattr(NumberOfRuns, "draw", lambda self, generator: 15)
     prior = {"max_grad_norm": stats.loguniform(0.1, 2.0), "max_epochs": [1]}
-    build(Recorded(**FAST), prior).fit(X, y)
+    build(Recorded(**FAST | {"batch_size": "auto"}), prior).fit(X, y)
     clips = [model.max_grad_norm for model in fits]
     assert len(set(clips)) == 15
     assert stats.kstest(np.log(clips), stats.uniform(np.log(0.1), np.log(20)).cdf).pvalue > 1e-6
@@ -313,6 +318,47 @@ def test_each_record_is_assigned_by_itself() -> None:
     # A split of fixed size has no spread; this one has that of 400 coins.
     assert stats.binomtest(sum(sizes), 400 * 300, 0.25).pvalue > 1e-6
     assert np.var(sizes) > 400 * 0.25 * 0.75 / 3
+
+
+@pytest.mark.parametrize("declared", [None, 300])
+@pytest.mark.parametrize("search", ["search", "specify"])
+def test_released_sets_are_those_of_all_rows_and_not_of_the_training_part(
+    search: str, declared: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chance decides whether one of two records with a rare label trains: its model must not say.
+
+    If it did, "the class is missing" would have the probability h**2 with both of them and h
+    with one, for the share h of held-out rows: four times as much at the default.
+    """
+    X, y, groups = people()
+    y, groups = y.astype("U4"), groups.astype("U4")
+    y[:2], groups[:2] = "rare", "few"
+
+    def all_rare_held_out(X, y, sensitive_features, share, source):
+        parts = divide(X, y, sensitive_features, share, source)
+        rows = GroupedRows(X, y, sensitive_features, encode_groups(groups, n_rows=len(y)))
+        training, held = (rows.part(np.arange(*ends)) for ends in ((2, 220), (220, 300)))
+        return replace(parts, training=training, held_out=held)
+
+    model = DPSGDClassifier(dataset_size=declared, **FAST)
+    monkeypatch.setattr(search_module, "divide", all_rare_held_out)
+    monkeypatch.setattr(specification_module, "divide", all_rare_held_out)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        if search == "search":
+            found = build(model).fit(X, y, sensitive_features=groups)
+            models = [found.best_estimator_]
+            assert found.classes_.tolist() == ["no", "rare", "yes"]
+        else:
+            given = {"epsilon": 2.0, "delta": 1e-5, "tolerance": 0.9}
+            tried = specify(model, CLIPS, X, y, sensitive_features=groups, **given)
+            models = [attempt.model for attempt in tried.attempts]
+    for chosen in models:
+        assert chosen.classes_.tolist() == ["no", "rare", "yes"]
+        assert (chosen.classes_ == np.unique(y)).all()
+        assert chosen.classes_.dtype == y.dtype
+        if declared is not None:
+            assert chosen.groups_ == ("a", "b", "few")
 
 
 @pytest.mark.parametrize("with_scores", [False, True])

@@ -183,20 +183,16 @@ REFUSED: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module], str]] = {
 }
 
 
-def reference(module: nn.Module, X: Tensor, y: Tensor, norm: float, weights: Tensor) -> Tensor:
-    """Sum of clipped gradients, each by torch.func on its own record."""
+def gradients(module: nn.Module, X: Tensor, y: Tensor) -> Tensor:
+    """Gradients (n, p), each by torch.func on its own record."""
     parameters = dict(module.named_parameters())
 
     def loss(values: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
         output = functional_call(module, values, (row[None],))[0, 0]
         return nn.functional.binary_cross_entropy_with_logits(output, label)
 
-    total = torch.zeros(sum(p.numel() for p in parameters.values()), dtype=X.dtype)
-    for row, label, weight in zip(X, y, weights, strict=True):
-        pieces = grad(loss)(parameters, row, label)
-        gradient = torch.cat([pieces[name].reshape(-1) for name in parameters])
-        total += weight * gradient * min(1.0, norm / max(float(gradient.detach().norm()), 1e-300))
-    return total
+    found = [grad(loss)(parameters, row, label) for row, label in zip(X, y, strict=True)]
+    return torch.stack([torch.cat([of[n].reshape(-1) for n in parameters]) for of in found])
 
 
 @pytest.mark.slow
@@ -211,9 +207,11 @@ def test_clipped_sums_are_those_of_torch_func(name: str) -> None:
     X = torch.randn(ROWS, *shape, dtype=torch.float64)
     y, weights = (torch.arange(ROWS) % 2).double(), torch.rand(ROWS, dtype=torch.float64)
     clipper = make_clipper(module, flatten(module), objective_for(nn.BCEWithLogitsLoss()))
+    each = gradients(module, X, y).detach()
+    lengths = each.norm(dim=1).clamp(min=1e-300)
     for norm in (0.05, 100.0):
         got = clipper.clipped_sums(X, (y,), norm, weights)
-        want = reference(module, X, y, norm, weights)
+        want = (weights * (norm / lengths).clamp(max=1.0)) @ each
         torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-10 * norm)
 
 

@@ -28,10 +28,10 @@ from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from tests.common import test_fairlearn as fairlearn_checks
 from tests.common import test_kinds_of_input as kinds
 from tests.common import test_nothing_private_is_kept as kept_checks
-from tests.common.roster import AROUND, FAST, build, people
+from tests.common.roster import AROUND, FAST, build, each, people
 from tests.common.test_scikit_learn_checks import unexpected
 
-both_around = pytest.mark.parametrize("name", AROUND)
+both_around = each(AROUND)
 
 
 class Seen(DPSGDClassifier):
@@ -113,7 +113,7 @@ class Fixed:
         return self.draws
 
 
-@pytest.mark.parametrize("kind", [Seen, SeenWithGroups])
+@pytest.mark.parametrize("kind", [Seen, pytest.param(SeenWithGroups, marks=pytest.mark.slow)])
 def test_one_record_changes_one_kept_row_and_nothing_that_the_clone_is_told(
     kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:

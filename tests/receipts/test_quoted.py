@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, fit_many
 from skfairdp.exceptions import UtilityWarning
@@ -161,6 +162,23 @@ def test_many_fits_warn_once_of_the_worst() -> None:
     worst = model.set_params(epsilon=0.1).quote(n_rows=10, n_features=3).verdict
     assert worst.level == "too small"
     assert said == [worst.text]
+
+
+def test_a_search_of_scikit_learn_warns_once() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(40, 3)), np.tile([0, 1], 20)
+    model = DPSGDClassifier(max_epochs=1, delta=1e-3)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        GridSearchCV(model, {"epsilon": [0.5, 1.0]}, cv=2).fit(X, y)
+        GridSearchCV(model, {"epsilon": [0.5, 1.0]}, cv=2).fit(X, y)
+    said = [str(w.message) for w in warned if isinstance(w.message, UtilityWarning)]
+    assert len(said) == 2  # one a search
+    assert all("only the first such one warns" in text for text in said)
+    for _ in range(2):
+        with pytest.warns(UtilityWarning, match="Doubtful|Too few") as single:
+            model.fit(X, y)
+        assert not any("of this search" in str(w.message) for w in single)
 
 
 def test_too_few_teachers_are_warned_of_by_the_quote_alone() -> None:

@@ -37,7 +37,11 @@ from tests.processes import in_one_worker, run_fresh
 from tests.representation.encoders import ENCODERS, build, fitted, once
 
 IDS = np.arange(300)
-every_encoder = pytest.mark.parametrize("name", ENCODERS)
+BRIEFLY = ("laplace", "codes", "codes, trained privately")  # others among the slow tests
+every_encoder = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in BRIEFLY else pytest.mark.slow) for name in ENCODERS],
+)
 
 
 def unforeseen(model: PrivateFairEncoder) -> list[str]:

@@ -51,7 +51,7 @@ def test_search_over_records_finds_the_bounds_and_nothing_beyond(d):
     rng = np.random.default_rng(d)
     for which in range(4):
         found = 0.0
-        for _ in range(8):
+        for _ in range(4):
             start = rng.normal(size=d) * rng.uniform(0.1, 3)
             climb = minimize(
                 lambda z, which=which: -sizes(z, 0.5)[which], start, method="Nelder-Mead",

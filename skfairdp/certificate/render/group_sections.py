@@ -9,7 +9,7 @@ import numpy as np
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates, impact_ratios
-from skfairdp.certificate.outcomes import OutcomeRate
+from skfairdp.certificate.outcomes import MEASURES, OutcomeRate
 from skfairdp.certificate.render.elements import Element, Picture, Section, Table
 from skfairdp.certificate.render.plot import (
     FEW_GROUPS,
@@ -76,8 +76,8 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
         f"Largest difference of {claim.rates} between any two groups: {_bound(claim)}"
         f"{_observed(claim)} [{claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; "
         f"{claim.method}].",
-        f"{claim.notion} means: {claim.meaning}",
-        f"{claim.scope} means: {SCOPES[claim.scope].means}",
+        f"{words_of(claim.notion).capitalize()} means: {claim.meaning}",
+        f"{claim.scope.capitalize()} means: {SCOPES[claim.scope].means}",
     )
     rates = group_rates(claim)
     parts = [_rates(claim, rates)] if rates else []
@@ -156,6 +156,21 @@ def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
     return Section("Impact ratios", (table, _RATIOS), extra=True)
 
 
+# What pages say of somebody, by the names of measures, which files have.
+_SHOWN = dict(
+    zip(
+        MEASURES,
+        (
+            "gets the positive outcome",
+            "with the positive label gets it (true-positive rate)",
+            "with another label gets it (false-positive rate)",
+            "is decided as labelled (accuracy)",
+        ),
+        strict=True,
+    )
+)
+
+
 def harmed_section(claims: Claims) -> Section:
     """Say who gets what, and how often decisions are wrong, by group."""
     counted = claims.outcomes
@@ -175,10 +190,11 @@ def harmed_section(claims: Claims) -> Section:
         rows = tuple((g, *(cells.get((g, m), "–") for m in measures)) for g in groups)
         terms = {m: m.partition(" (")[2].rstrip(")") or m for m in measures}
         headings = ("Group", *terms.values())
-        meant = tuple(f"{t}: {m.partition(' (')[0]}." for m, t in terms.items() if t != m)
+        shown = {t: _SHOWN[m].partition(" (")[0] for m, t in terms.items() if t != m}
+        meant = tuple(f"{term}: somebody {words}." for term, words in shown.items())
     else:
         meant = ()
-        rows = tuple((m, *(cells.get((g, m), "–") for g in groups)) for m in measures)
+        rows = tuple((_SHOWN[m], *(cells.get((g, m), "–") for g in groups)) for m in measures)
         headings = ("Somebody", *groups)
     table = Table("Shares of each group", rows, headings, numbers_from=1)
     return Section("Who is affected", (tuple(_apart(rates)), table, meant, _TOGETHER), extra=True)
@@ -190,8 +206,9 @@ def _apart(rates: tuple[OutcomeRate, ...]) -> Iterator[str]:
         known = [e for e in rates if e.measure == name and e.rate is not None]
         lower = [e for e in known if any(e.high < other.low for other in known)]
         if lower:
-            first = ", ".join(e.group for e in lower)
-            yield f"{first}: lower than another group beyond chance and noise, in “{name}”."
+            where = ", ".join(f"“{e.group}”" for e in lower)  # a group may be called 0
+            lower_than = f"is lower in {where} than in another group, beyond chance and noise."
+            yield f"“{_SHOWN[name]}” {lower_than}"
     if not any(True for e in rates for o in rates if e.measure == o.measure and e.high < o.low):
         yield "No group fares worse than another beyond what chance and noise explain."
 
@@ -272,7 +289,7 @@ def _calibration(scores: ScoreCounts, noisy: bool) -> Table:
             line.group,
             # Not a column of its own, which a phone would cut off.
             f"{line.least:g} to {line.most:g}" + f" ({line.verdict})" * ("too" in line.verdict),
-            share_text(line.rate),
+            share_text(line.rate if line.informative else None),
             interval_text(line.low, line.high),
             f"{line.rows:.6g}",
         )
@@ -320,12 +337,11 @@ def _scoring(scores: ScoreCounts, noisy: bool) -> Section:
     headings = ("Group", "Scoring rate", "95 % interval", "Ratio", "95 % interval")
     table = Table("Share of each group with a score above the middle", rows, headings, 1)
     words = (
-        f"A score of {edge / BINS:g} is reached by {share:.3f} of all these people, as near to one "
-        f"half as edges of {BINS} even bins allow. The ratio is over the highest scoring rate of a "
-        "group. All intervals of the table hold together with 95 % confidence."
+        f"“Above the middle” means a score of at least {edge / BINS:g}: {share:.3f} of all these "
+        f"people have one. (Of the edges of {BINS} equal bins this one divides them most equally.) "
+        "The ratio is over the highest scoring rate of a group. All intervals of the table hold "
+        "together with 95 % confidence."
     )
-    unknown = (
-        f"People without a listed group, who are in no line: {scores.unknown:.6g}"
-        f"{' (a noisy count)' if noisy else ''}."
-    )
+    noise = " (a noisy count; noise can make it negative)" if noisy else ""
+    unknown = f"People without a listed group, who are in no line: {scores.unknown:.6g}{noise}."
     return Section("Scoring rates", (table, words, unknown), extra=True)

@@ -79,7 +79,8 @@ def _draw_claim(ax: Axes, row: int, claim: FairnessGuarantee, *, labelled: bool)
         ax.annotate(claim.figure, (0.02, row), style="italic", **left)
     if claim.estimate is not None:
         label = "observed" if labelled else None
-        ax.plot(claim.estimate, row, "o", color=BLUE, markerfacecolor="white", label=label)
+        circle: dict[str, Any] = {"markerfacecolor": "white", "clip_on": False, "zorder": 3}
+        ax.plot(claim.estimate, row, "o", color=BLUE, label=label, **circle)
 
 
 def draw_rates(rates: Sequence[GroupRate], label: str, ax: Axes) -> None:
@@ -116,7 +117,7 @@ def draw_calibration(lines: Sequence[CalibrationLine], ax: Axes) -> None:
     groups = list(dict.fromkeys(line.group for line in lines))
     few = len(groups) <= FEW_GROUPS
     for place, group in enumerate(groups):
-        own = [line for line in lines if line.group == group and line.rate is not None]
+        own = [line for line in lines if line.group == group and line.informative]
         # So that intervals do not hide others.
         apart = 0.03 * (place - 0.5 * (len(groups) - 1)) if few else 0.0
         at = [0.5 * (line.least + line.most) + apart for line in own]

@@ -231,16 +231,16 @@ def _in_plain_words(claims: Claims) -> Section:
     if claims.accuracy is not None:
         (_, model, constant), *_ = claims.accuracy.measures
         said.append(
-            f"Quality: the decision agrees with the record for about {100 * (model or 0.0):.0f} of "
+            f"Quality: the decision agrees with the record for about {100 * (model or 0.0):.1f} of "
             "100 people whom the model had not seen. One decision for everybody would agree for "
-            f"about {100 * (constant or 0.0):.0f}."
+            f"about {100 * (constant or 0.0):.1f}."
         )
     if claims.privacy is not None and not claims.privacy.is_void:
         belief = percent_text(rounded(posterior(claims.privacy)))
         said.append(
             "Privacy: random noise hides what any one person's data did to the model. Suppose "
-            "somebody wants to know whether a person's data were used, and holds both answers for "
-            "equally likely. After studying the model, and whatever else they know, they can be "
+            "somebody wants to know whether a person's data were used, and takes both answers to "
+            "be equally likely. After studying the model, and whatever else they know, they can be "
             f"at most {belief} sure."
         )
     return Section("In plain words", (tuple(said),) if said else (), extra=True)

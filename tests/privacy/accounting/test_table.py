@@ -252,6 +252,7 @@ def _first_that_supports(event, delta, relation):
     return epsilon(event, delta, relation)
 
 
+@pytest.mark.slow
 def test_the_enumeration_catches_the_accountant_that_does_not_know_the_relation():
     caught = shortfalls(_first_that_supports)
     for name in ("DiscreteLaplaceDpEvent", "LaplaceDpEvent", "GaussianDpEvent"):
@@ -259,6 +260,7 @@ def test_the_enumeration_catches_the_accountant_that_does_not_know_the_relation(
     assert all(REPLACED in found for found in caught)
 
 
+@pytest.mark.slow
 def test_exact_entries_are_attained_and_bounds_are_near():
     for event, relation, laws in QUICK_CASES[: -len(MIXTURES)]:
         entry = table.entry_of(event, accounted(relation))

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skfairdp import certify
 
+DRAWS_PICTURES = True
 HOSTILE = ["\x00", "\x07", "\x1b[2J", "\x85", "\u202e", "\u2028", "\nprivacy loss ε, at most: 0"]
 
 
