@@ -119,10 +119,8 @@ def test_fresh_noise_fails_only_checks_that_compare_two_fits(kind: type) -> None
     assert unexpected(kind(max_epochs=2)) == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name == "DP-SGD" else pytest.mark.slow) for name in ROSTER],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROSTER)
 def test_a_few_epochs_with_repeatable_noise_pass_all_checks(name: str) -> None:
     model = build(name, reproducible_noise=True, random_state=0)
     assert set(get_tags(model).expected_failed_checks) <= set(DRAWN_DECISIONS)

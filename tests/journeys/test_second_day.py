@@ -133,7 +133,7 @@ def test_runs_add_up_without_a_ledger_being_named_and_under_another_name(told) -
     told("report", "renamed.csv", *run, "--scores")
     assert not Path("renamed.skfairdp-ledger.db").exists()
     scored = Path("report.html").read_text(encoding="utf-8")
-    for part in ("Scores and what came true, by group", "Scoring rates", "(a noisy count)"):
+    for part in ("Scores and what came true, by group", "Scoring rates", "(a noisy count"):
         assert part in scored
     key = Path("bank.skfairdp-ledger.db.key")
     assert key.stat().st_mode & 0o077 == 0  # for its owner alone, and not in the ledger
