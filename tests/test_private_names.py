@@ -24,7 +24,7 @@ LISTED: dict[str, tuple[str, set[str]]] = {
     "base/fitted_state.py": ("tests/common/test_every_estimator.py", {"_sklearn_version"}),
     "comparators/base.py": ("tests/comparators/test_estimators.py", {"_sklearn_version"}),
     "engine/modules.py": (
-        "tests/engine/test_clipping.py",
+        "tests/engine/clipping/test_clippers.py",
         {
             "_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks",
             "_modules",

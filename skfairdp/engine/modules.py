@@ -248,7 +248,7 @@ def leaves_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]
     `prefix`: name of `module` in the module that holds it. Result: none if hooks or a replaced
     forward make the order uncertain. A module that is not a known container is a layer itself.
     """
-    # torch lists hooks under private names alone; tests/engine/test_clipping.py sets each.
+    # torch lists hooks under private names alone; tests/engine/clipping/test_clippers.py sets each.
     hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
     if hooked or module._backward_pre_hooks or "forward" in vars(module):
         return None

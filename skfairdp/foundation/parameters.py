@@ -185,6 +185,7 @@ SHARED: Mapping[str, Iterable[Check]] = {
 }
 
 # Every signature ends with them, in this order: with those above from the groups on.
+_MOST_PARTS = 20  # of a list that a message prints
 _LAST = (*list(SHARED)[3:], "ledger")
 
 
@@ -338,7 +339,7 @@ def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> No
         if allowed is not None:
             raise ValueError(
                 f"The {name!r} parameter of {type(estimator).__name__} must be {allowed}; "
-                f"got {value!r}."
+                f"got {given_text(value)}."
             )
 
 
@@ -357,7 +358,20 @@ def check_values(**given: Any) -> None:
     for name, (value, *checks) in given.items():
         allowed = _unmet(value, checks)
         if allowed is not None:
-            raise ValueError(f"{name}={value!r} is not allowed: give {allowed}.")
+            raise ValueError(f"{name}={given_text(value)} is not allowed: give {allowed}.")
+
+
+def given_text(value: Any) -> str:
+    """Print a value that was given, or its type alone where it may hold rows."""
+    return f"a {type(value).__name__}" if _may_hold_rows(value) else repr(value)
+
+
+def _may_hold_rows(value: Any) -> bool:
+    """Whether a value is a table, a column or a long list, or has one in it."""
+    parts = value.values() if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping | list | tuple | set | frozenset):
+        return bool(getattr(value, "shape", ()))
+    return len(value) > _MOST_PARTS or any(map(_may_hold_rows, parts))
 
 
 def _unmet(value: Any, checks: Iterable[Check]) -> str | None:

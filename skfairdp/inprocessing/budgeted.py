@@ -107,6 +107,7 @@ class BudgetedPredictor(Calibrated, PrivatePredictor):
     def _priced_for(self, facts: RowFacts, noise: NoiseSource, sizes: Sizes | None = None) -> Quote:
         """Price a fit for bought sizes; None: for those that are declared, or read off the rows."""
         sizes, multiplier, plan = self._planned(facts, noise, sizes)
+        plan.check_exact_noise(0)  # the size of the net is known to a fit alone
         stated = self._guarantee(plan, noise, facts)
         return Quote(
             type(self).__name__,

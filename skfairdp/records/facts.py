@@ -8,7 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from skfairdp.foundation.parameters import COUNT, GROUP_SIZE, GROUPS, Number, plain_label
+from skfairdp.foundation.parameters import (
+    COUNT,
+    GROUP_SIZE,
+    GROUPS,
+    Number,
+    given_text,
+    plain_label,
+)
 from skfairdp.records.groups import Groups, groups_of_records, label_order
 from skfairdp.records.persons import Persons
 
@@ -112,9 +119,11 @@ def checked_facts(
     given = {"n_rows": n_rows, "n_persons": n_persons, "n_public": n_public}
     for name, number in given.items():
         if number is not None and not COUNT.accepts(number):
-            raise ValueError(f"{name!r} must be {COUNT.describe()}; got {number!r}.")
+            raise ValueError(f"{name!r} must be {COUNT.describe()}; got {given_text(number)}.")
     if n_features is not None and not _FEATURES.accepts(n_features):
-        raise ValueError(f"'n_features' must be {_FEATURES.describe()}; got {n_features!r}.")
+        raise ValueError(
+            f"'n_features' must be {_FEATURES.describe()}; got {given_text(n_features)}."
+        )
     n = n_rows if n_persons is None else n_persons
     counted = None if groups is None else _counted(groups, n)
     if n is None and counted is not None:
@@ -133,7 +142,7 @@ def checked_facts(
     if classes is not None:
         n_classes = int(classes) if isinstance(classes, int) else len(classes)
         if isinstance(classes, bool) or n_classes < 2:
-            raise ValueError(f"'classes' must name two classes or more; got {classes!r}.")
+            raise ValueError(f"'classes' must name two classes or more; got {given_text(classes)}.")
     names = tuple(columns) if columns is not None else tuple(range(n_features or 0))
     if columns is not None and n_features not in (None, len(names)):
         raise ValueError(f"'columns' names {len(names)} columns; 'n_features' is {n_features}.")
@@ -153,12 +162,13 @@ def _counted(groups: Mapping[Any, int] | Sequence[Any], n: int | None) -> Groups
     """Groups with their sizes, and no rows; equal sizes where they are only named."""
     labels = tuple(map(plain_label, groups))
     if not GROUPS.accepts(labels):
-        raise ValueError(f"'groups' must name {GROUPS.describe()}; got {groups!r}.")
+        raise ValueError(f"'groups' must name {GROUPS.describe()}; got {given_text(groups)}.")
     if isinstance(groups, Mapping):
         sizes = list(groups.values())
         if not all(GROUP_SIZE.accepts(size) for size in sizes):
+            got = given_text(groups)
             raise ValueError(
-                f"'groups' must map every group to {GROUP_SIZE.describe()}; got {groups!r}."
+                f"'groups' must map every group to {GROUP_SIZE.describe()}; got {got}."
             )
     elif n is None:
         raise ValueError(

@@ -160,8 +160,9 @@ def _columns(values: Any, n_rows: int, name: str) -> list[Any]:
     try:
         columns = columns_of(values)
     except (TypeError, ValueError) as error:
+        odd = error if isinstance(error, ValueError) else f"the type {type(values).__name__}"
         raise ValueError(
-            f"{name} has {error}; give one value per row, or one column per attribute (an array, a "
+            f"{name} has {odd}; give one value per row, or one column per attribute (an array, a "
             "list, a Series or a DataFrame)."
         ) from None
     if not columns:

@@ -15,7 +15,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import type_of_target
 
 from skfairdp.exceptions import warn_user
-from skfairdp.foundation.parameters import CLASSES
+from skfairdp.foundation.parameters import CLASSES, given_text
 from skfairdp.records.one_column import column_cells, columns_of, objects, of_one_kind, table_of
 
 _PART = 1 << 20
@@ -99,7 +99,7 @@ def encode_labels(
             )
     else:
         if not CLASSES.accepts(declared):
-            raise ValueError(f"'classes' must be {CLASSES.describe()}; got {declared!r}.")
+            raise ValueError(f"'classes' must be {CLASSES.describe()}; got {given_text(declared)}.")
         classes = np.unique(np.asarray(declared))
         codes, distinct = factorized(y)
         codes = _looked_up(codes, distinct, classes.tolist())

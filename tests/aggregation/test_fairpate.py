@@ -44,6 +44,7 @@ def test_the_gate_evens_out_the_answers() -> None:
     assert open_gate.n_answered_ == open_gate.n_charged_
 
 
+@pytest.mark.slow
 def test_refusals_are_charged_and_change_no_epsilon() -> None:
     strict, loose = (fitted(tolerance=t, cold_start=50, n_answers=300) for t in (0.02, 1.0))
     assert strict.n_answered_ < loose.n_answered_
@@ -85,7 +86,9 @@ def test_the_certificate_speaks_of_answered_queries_and_not_of_the_student() -> 
     assert certify(model, notion="equal_opportunity").fairness == ()
 
 
-@pytest.mark.parametrize("gate", ["all_cells", "queried_cell"])
+@pytest.mark.parametrize(
+    "gate", ["all_cells", pytest.param("queried_cell", marks=pytest.mark.slow)]
+)
 def test_many_groups_and_classes(gate: str) -> None:
     generator = np.random.default_rng(0)
     X = generator.normal(size=(1600, 3))

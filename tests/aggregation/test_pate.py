@@ -212,7 +212,7 @@ def test_a_pipeline_transforms_public_rows_too() -> None:
     assert certify(model).privacy.epsilon <= 1.0
 
 
-@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("routing", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_search_takes_as_many_public_rows_as_private_ones(routing: bool) -> None:
     X, y, X_public, groups = halves()
     assert len(X) == len(X_public)

@@ -35,6 +35,7 @@ from skfairdp import (
     PrivateFairEncoder,
     RateConstrainedClassifier,
     SFPATEClassifier,
+    certifiable,
     certify,
     default_net,
 )
@@ -53,7 +54,7 @@ from skfairdp.preprocessing import PublicEncoder, PublicScaler
 from skfairdp.receipts import Charge
 from skfairdp.records import rows
 from tests.common.ledgers import EVERY, build
-from tests.common.roster import FAST, SMOOTHED, VOTING, each, people
+from tests.common.roster import FAST, FIRST, SMOOTHED, VOTING, each, people
 from tests.privacy.ledger.statements import ledger_in
 
 N, ROW = 307, 211  # neither may show
@@ -354,7 +355,13 @@ AS_PUBLIC: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*(name for name in EVERY if name not in VOTING), *OTHERS])
+# Other settings of a class have its doors.
+LONGER = [name for name in EVERY if name not in FIRST]
+
+
+@pytest.mark.parametrize(
+    "name", slowly([*(name for name in EVERY if name not in VOTING), *OTHERS], *LONGER)
+)
 @pytest.mark.usefixtures("stop_at_the_charge")
 def test_fits_say_nothing_of_a_row(name: str, everything_said: Any) -> None:
     model = OTHERS[name]() if name in OTHERS else without_noise(name)
@@ -471,6 +478,33 @@ def test_metrics_say_nothing_of_a_row(measure: Any, everything_said: Any) -> Non
     assert_quiet(complaints(ask, bad, everything_said))
 
 
+SECRET = "Ms Doe"
+ROWS = pd.DataFrame({"name": [SECRET] * 30, "income": np.arange(30.0)})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [ROWS, ROWS["name"], ROWS["name"].to_numpy(), ROWS["name"].tolist(), {"a": ROWS["name"]}],
+    ids=["table", "column", "array", "list", "mapping"],
+)
+def test_rows_in_the_place_of_a_setting_are_not_quoted(given: Any) -> None:
+    X, y = np.arange(60.0).reshape(30, 2) / 60, np.tile([0, 1], 15)
+    doors: list[Callable[[], Any]] = [
+        lambda: DPSGDClassifier(epsilon=given).fit(X, y),
+        lambda: DPSGDClassifier(classes=given).fit(X, y),
+        lambda: DPSGDClassifier().quote(n_rows=given),
+        lambda: DPSGDClassifier().quote(n_rows=60, n_features=given),
+        lambda: FairDPClassifier().quote(groups={"a": given, "b": 3}),
+        lambda: certifiable([30, 30], given),
+    ]
+    for door in doors:
+        with pytest.raises((ValueError, TypeError)) as caught:
+            door()
+        said = "".join(traceback.format_exception(caught.value))
+        assert SECRET not in said
+        assert len(str(caught.value)) < 600
+
+
 def test_the_checks_of_this_page_notice_a_quoted_cell(
     everything_said: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -566,7 +600,7 @@ def test_rows_of_no_declared_group_are_all_alike(name: str) -> None:
     assert all(np.array_equal(answers[0], answer) for answer in answers)
 
 
-@pytest.mark.parametrize("name", slowly(TELL_CLASSES, "PATE"))
+@pytest.mark.parametrize("name", slowly(TELL_CLASSES, "PATE", "PF-LD"))
 def test_rows_of_no_declared_class_are_all_alike(name: str) -> None:
     X, y, groups = people()
     answers = []

@@ -82,7 +82,7 @@ def test_planned_certificates_share_the_error_and_say_which_they_are(model, rows
     assert claim.bound == pytest.approx(gap_upper_bound(hits, sizes, confidence_level=0.99))
     assert any("number 2" in text and "of 5" in text for text in claim.assumptions)
     later = certify(model, rows.X, sensitive_features=rows.groups, certificate_index=3)
-    assert any("best among several" in text for text in later.fairness[0].assumptions)
+    assert any("not for the best of several" in text for text in later.fairness[0].assumptions)
 
 
 @pytest.mark.parametrize("check_ids", ["yes", 1, None])

@@ -350,7 +350,13 @@ def test_what_has_no_scores_is_refused(asked: dict, said: str) -> None:
         certify(model.fit(X), scores=True, **given)
 
 
-@pytest.mark.parametrize("template", ["bias-scenario", "eu-ai-act", "nist-800-226"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        "bias-scenario",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("eu-ai-act", "nist-800-226")),
+    ],
+)
 def test_templates_put_scores_under_a_heading_of_theirs(exact: Certificate, template: str) -> None:
     assert "<h2>Scores by group</h2>" in exact.to_html()
     page = exact.to_html(template=template)

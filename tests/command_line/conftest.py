@@ -31,7 +31,7 @@ def few_epochs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     made = estimators.estimator_of
 
     def brief(*asked: Any) -> Any:
-        return made(*asked).set_params(max_epochs=8)
+        return made(*asked).set_params(max_epochs=3)
 
     if "all_epochs" not in request.fixturenames:
         for module in (filing, planning):

@@ -72,6 +72,8 @@ def test_everything_is_written_and_fits_together(folder, capsys) -> None:
     assert [entry.activity for entry in ledger.entries()] == ["fit"]
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("all_epochs")
 def test_a_target_of_several_values_needs_no_favourable_one(folder, capsys) -> None:
     rows = table(2400)
     grades = np.array(["refused", "reduced", "granted"])
@@ -667,7 +669,10 @@ def test_identifiers_are_refused_before_anything_is_charged(folder, capsys) -> N
     assert "not two" in refused(capsys, [*WITHOUT_SCHEMA, "--drop", "white"])
 
 
-@pytest.mark.parametrize("name", ["self", "X", "rows", "class"])
+@pytest.mark.parametrize(
+    "name",
+    ["self", "class", *(pytest.param(name, marks=pytest.mark.slow) for name in ("X", "rows"))],
+)
 def test_a_column_may_have_any_name(folder, name) -> None:
     columns = {**SCHEMA["columns"], name: SCHEMA["columns"]["income"]}
     del columns["income"]
@@ -730,7 +735,7 @@ def by_person(name: str = "id") -> list[str]:
     return [*report("--ledger", "ledger.db", "--certificate", "c.json"), "--person-ids", name]
 
 
-@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("declared", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_report_by_person_promises_charges_and_holds_out_persons(
     folder, capsys, monkeypatch, declared
 ) -> None:
@@ -797,7 +802,15 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow)
+        if name in ("huge", "old", "negative zero")
+        else name
+        for name in ODD
+    ],
+)
 def test_odd_columns_read_off_public_rows_are_taken_or_refused_before_a_charge(
     folder, capsys, name
 ) -> None:

@@ -75,6 +75,25 @@ def test_the_quote_is_what_the_fit_charges(name: str, tmp_path: Any) -> None:
         assert quoted.privacy.protects == stated.protects
 
 
+@pytest.mark.parametrize("name", ["DP-SGD", "additive", "DP-SGD, numbers", "FairDP"])
+def test_a_quote_refuses_the_noise_that_a_fit_refuses(name: str, tmp_path: Any) -> None:
+    """So large an epsilon leaves less noise than exact noise is proved for."""
+    X, y, groups = people()
+    ledger = PrivacyLedger(tmp_path / "spent.db")
+    model = build(name, epsilon=500.0, ledger=ledger)
+    said = []
+    for attempt in (
+        lambda: model.quote(**facts_of(name, model)),
+        lambda: model.fit(X, y, sensitive_features=groups),
+    ):
+        with pytest.raises(ValueError, match="Exact noise is proved for noise multipliers") as why:
+            attempt()
+        said.append(str(why.value))
+    assert said[0] == said[1]
+    assert not ledger.path.exists()
+    assert build(name, epsilon=500.0, exact_noise=False).quote(**facts_of(name, model)).plan
+
+
 @each(EVERY)
 def test_a_quote_prints_as_text_html_and_json(name: str) -> None:
     model = build(name)

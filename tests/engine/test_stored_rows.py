@@ -167,7 +167,9 @@ def test_tables_count_all_rows_a_part_at_a_time(tmp_path, monkeypatch, kind, opt
     [
         (DPSGDClassifier, {}),
         (FairPathClassifier, {"tolerance": 0.9}),
-        (FairPathClassifier, {"tolerance": 0.9, "threshold": 0.3}),
+        pytest.param(
+            FairPathClassifier, {"tolerance": 0.9, "threshold": 0.3}, marks=pytest.mark.slow
+        ),
         (RateConstrainedClassifier, {"threshold": 0.3}),
     ],
 )

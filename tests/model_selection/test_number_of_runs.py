@@ -47,9 +47,8 @@ def misfit(drawn: np.ndarray, runs: NumberOfRuns) -> float:
     ("mean", "shape"),
     [
         (10, 1),
-        (10, 0),
         (4, 0.5),
-        (6, 2.5),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((10, 0), (6, 2.5))),
         pytest.param(1.5, 0.1, marks=pytest.mark.slow),
         pytest.param(6, 1e-9, marks=pytest.mark.slow),
     ],

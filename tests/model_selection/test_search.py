@@ -131,7 +131,10 @@ def test_the_logarithmic_number_of_runs_leaves_less_noise_for_the_same_budget() 
     assert noise[0].multiplier < noise[1].multiplier
 
 
-@pytest.mark.parametrize("inner", [FairDPClassifier(**FAST), DPSGDClassifier(**FAST)])
+@pytest.mark.parametrize(
+    "inner",
+    [pytest.param(FairDPClassifier(**FAST), marks=pytest.mark.slow), DPSGDClassifier(**FAST)],
+)
 def test_every_candidate_is_covered_by_the_one_event(inner: Any, monkeypatch) -> None:
     X, y, groups = people()
     plans = []

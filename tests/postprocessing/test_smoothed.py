@@ -116,6 +116,7 @@ def test_exact_smoothing_agrees_with_drawn_parameters(estimator):
     assert np.abs(model.predict_proba(X)[:, 1] - share).max() < 0.025
 
 
+@pytest.mark.slow
 def test_a_nets_draws_agree_with_the_exact_form_where_both_exist():
     model = fitted(SGD, std=0.2)
     drawn = NetScore(model.estimator_.module_, model.estimator_.link_)

@@ -113,7 +113,7 @@ class Fixed:
         return self.draws
 
 
-@pytest.mark.parametrize("kind", [Seen, SeenWithGroups])
+@pytest.mark.parametrize("kind", [Seen, pytest.param(SeenWithGroups, marks=pytest.mark.slow)])
 def test_one_record_changes_one_kept_row_and_nothing_that_the_clone_is_told(
     kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:

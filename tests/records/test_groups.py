@@ -143,3 +143,8 @@ def test_names_that_moved_from_fairness_are_found_there_with_a_warning(name: str
         assert getattr(fairness, name) is getattr(records, name)
     with pytest.raises(AttributeError):
         fairness.encode_everything  # noqa: B018
+
+
+def test_a_name_of_a_column_is_no_group_of_each_row() -> None:
+    with pytest.raises(ValueError, match="'?sensitive_features'? has the type str; give one value"):
+        encode_groups("sex", n_rows=3)

@@ -227,6 +227,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
     def _facts_of_fit(self, facts: RowFacts) -> RowFacts:
         facts = super()._facts_of_fit(facts)
         if facts.n_features is not None:
+            self._bounded(facts.n_features)  # refuses bounds that a fit would refuse
             self.n_features_in_ = facts.n_features
         elif self.noise == "laplace":
             raise ValueError(

@@ -326,7 +326,7 @@ def without_noise(**settings: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ("notion", "dual"),
     [
         ("demographic_parity", "steps"),
-        ("equalized_odds", "epochs"),
+        pytest.param("equalized_odds", "epochs", marks=pytest.mark.slow),
         pytest.param("accuracy_parity", "steps", marks=pytest.mark.slow),
         pytest.param("demographic_parity", "epochs", marks=pytest.mark.slow),
         pytest.param("equalized_odds", "steps", marks=pytest.mark.slow),

@@ -227,6 +227,14 @@ def test_bad_settings_are_refused_by_name(case):
     assert not hasattr(model, "theta_")
 
 
+def test_a_quote_refuses_bounds_that_a_fit_refuses():
+    for bounds in (None, ((-1, -1), (1, 1))):
+        model = FunctionalMechanismClassifier(feature_bounds=bounds)
+        with pytest.raises(ValueError, match="'feature_bounds' must be a pair"):
+            model.quote(n_rows=1000, n_features=3)
+        assert model.quote(n_rows=1000).epsilon <= 1.0  # their number may not be known yet
+
+
 def test_more_than_two_classes_are_refused():
     X = ROWS[0]
     with pytest.raises(ValueError, match="Only binary classification"):
@@ -236,7 +244,7 @@ def test_more_than_two_classes_are_refused():
 def test_the_certificate_names_the_grid_of_laplace_noise():
     X, y, _ = ROWS
     privacy = certify(FunctionalMechanismClassifier(BOUNDS, noise="laplace").fit(X, y)).privacy
-    assert any("a grid of 2**-32 of its scale" in text for text in privacy.assumptions)
+    assert any("steps of 2**-32 of its scale" in text for text in privacy.assumptions)
     assert any("feature_bounds and max_row_norm were declared" in t for t in privacy.assumptions)
     privacy = certify(FunctionalMechanismClassifier(BOUNDS).fit(X, y)).privacy
     assert not any("of its scale" in text for text in privacy.assumptions)

@@ -25,9 +25,9 @@ from skfairdp.privacy import (
 )
 from skfairdp.privacy.accounting.accountants import both_directions
 from skfairdp.privacy.accounting.plan_cost import guarantee
+from tests.privacy.accounting.test_plan_cost import AGREEMENT, gaussian_epsilon
 from tests.privacy.oracle import oracle_change_epsilon
 from tests.privacy.plans import DELTA, fairdp_plan, maker, sgd_plan
-from tests.privacy.test_accounting import AGREEMENT, gaussian_epsilon
 
 CHANGE = "change-attribute"
 

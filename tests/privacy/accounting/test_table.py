@@ -260,6 +260,7 @@ def test_the_enumeration_catches_the_accountant_that_does_not_know_the_relation(
     assert all(REPLACED in found for found in caught)
 
 
+@pytest.mark.slow
 def test_exact_entries_are_attained_and_bounds_are_near():
     for event, relation, laws in QUICK_CASES[: -len(MIXTURES)]:
         entry = table.entry_of(event, accounted(relation))

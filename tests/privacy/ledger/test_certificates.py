@@ -31,7 +31,7 @@ def test_each_certificate_says_which_one_it_is(model, tmp_path) -> None:
     for j in (1, 2, 3):
         (text,) = numbers(certify(model, X, y, sensitive_features=groups, ledger=ledger))
         assert text.startswith(f"This is certificate number {j} on these held-out rows")
-        assert "not of the best among several" in text
+        assert "not for the best of several" in text
     assert numbers(certify(model, X, y, sensitive_features=groups)) == []
     assert len(ledger) == 3
     assert ledger.totals() == ()  # rows that were declared public

@@ -1,4 +1,4 @@
-"""Threads that ask one model at the same time get the answers to their own rows."""
+"""Fitted nets answer in their own precision, and each thread gets the answers to its own rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,36 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skfairdp import DPSGDClassifier, FairDPClassifier
 from skfairdp.engine.inference import features_and_output, outputs_by_row
+from skfairdp.engine.modules import MLP
+
+RNG = np.random.default_rng(0)
+TABLE = RNG.normal(size=(300, 40))
+LABELS = (TABLE[:, 0] > 0).astype(int)
+GROUPS = np.resize(["a", "b"], 300)
+
+
+def reduced() -> torch.autocast:
+    return torch.autocast("cpu", dtype=torch.bfloat16)
+
+
+def test_a_model_answers_as_it_was_certified() -> None:
+    """What was certified outside of the block, and asked within, decided otherwise for some."""
+    for model in (DPSGDClassifier(max_epochs=1), FairDPClassifier(max_epochs=1)):
+        model.fit(TABLE, LABELS, sensitive_features=GROUPS)
+        scores = model.predict_proba(TABLE)
+        with reduced():
+            np.testing.assert_array_equal(model.predict_proba(TABLE), scores)
+            assert torch.is_autocast_enabled("cpu")
+
+
+def test_rows_by_themselves_are_answered_in_full_precision() -> None:
+    module, rows = MLP(40, 1, (8,), nn.ReLU), torch.from_numpy(TABLE).float()
+    answers = outputs_by_row(module, rows)
+    with reduced():
+        assert torch.equal(outputs_by_row(module, rows), answers)
+
 
 ROWS, OTHERS = np.full((3, 2), 5.0), np.full((3, 2), 7.0)
 

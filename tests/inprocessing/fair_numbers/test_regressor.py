@@ -121,7 +121,7 @@ def test_shifts_are_the_smallest_that_bring_means_together():
         assert (scores.shares * shifts(scores, tolerance) ** 2).sum() <= best + 1e-9
 
 
-@pytest.mark.parametrize("group_at_predict", ["none", "raw"])
+@pytest.mark.parametrize("group_at_predict", ["none", pytest.param("raw", marks=pytest.mark.slow)])
 def test_every_tolerance_is_read_off_one_fit(group_at_predict):
     X, _, group = rows()
     model = fitted(group_at_predict=group_at_predict, epsilon=float("inf"), max_epochs=40)
@@ -175,7 +175,7 @@ def test_a_blind_model_looks_at_no_group_and_the_other_needs_each():
 
 
 @pytest.mark.parametrize("notion", [tables.DISTRIBUTIONS, tables.MEANS])
-@pytest.mark.parametrize("group_at_predict", ["none", "raw"])
+@pytest.mark.parametrize("group_at_predict", [pytest.param("none", marks=pytest.mark.slow), "raw"])
 def test_the_path_lists_what_at_answers(group_at_predict, notion):
     X, _, group = rows()
     model = fitted(
@@ -222,7 +222,8 @@ def test_tolerances_count_on_the_noise_that_was_released(group_at_predict):
     assert model.kept_tolerance_ == kept(1.0) > kept(0.25)
 
 
-@pytest.mark.parametrize("group_at_predict", [pytest.param("none", marks=pytest.mark.slow), "raw"])
+@pytest.mark.slow
+@pytest.mark.parametrize("group_at_predict", ["none", "raw"])
 def test_certificates_of_a_path_hold_together(group_at_predict):
     X, y, group = rows(seed=1)
     model = fitted(group_at_predict=group_at_predict)
@@ -246,7 +247,7 @@ def test_every_tolerance_refuses_rows_that_its_net_was_trained_on():
         certify(stood, X, y, sensitive_features=group)
 
 
-@pytest.mark.parametrize("group_at_predict", ["none", "raw"])
+@pytest.mark.parametrize("group_at_predict", ["none", pytest.param("raw", marks=pytest.mark.slow)])
 def test_certificates_compare_predictions_as_they_are_deployed(group_at_predict):
     X, y, group = rows(seed=1)
     model = fitted(group_at_predict=group_at_predict)

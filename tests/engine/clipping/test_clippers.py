@@ -527,7 +527,14 @@ def exact_norms(module: nn.Module, X: torch.Tensor, y: torch.Tensor, clipper, ma
     ],
     ids=["wide linear", "wide input", "wide hidden", "functional"],
 )
-@pytest.mark.parametrize("rows", ["equal entries", "one large entry first", "random", "tiny"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "equal entries",
+        "random",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("one large entry first", "tiny")),
+    ],
+)
 def test_no_record_exceeds_the_clip_norm_by_rounding(make, rows):
     torch.manual_seed(7)
     module, _, clipper = build(make(), torch.float32)
