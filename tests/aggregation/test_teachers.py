@@ -93,7 +93,14 @@ def _bits(model: object) -> bytes:
 
 
 @pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *BATCHED,
+        "tree",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in SEPARATE if name != "tree"),
+    ],
+)
 def test_a_record_that_leaves_changes_one_teacher(name: str, n_classes: int) -> None:
     rows, before = private_rows(n_classes=n_classes), trained(name, n_classes)
     for record in (0, 17, 299):

@@ -67,6 +67,7 @@ def test_no_printed_epsilon_is_below_the_true_one(rate, sigma, steps, adjacency)
         assert -ORACLE <= excess(rate, sigma, steps, delta, adjacency) <= 3e-5
 
 
+@pytest.mark.slow
 def test_the_library_s_own_transforms_are_caught(monkeypatch):
     """Round-off has either sign, so several settings are looked at."""
 

@@ -600,7 +600,7 @@ def test_rows_of_no_declared_group_are_all_alike(name: str) -> None:
     assert all(np.array_equal(answers[0], answer) for answer in answers)
 
 
-@pytest.mark.parametrize("name", slowly(TELL_CLASSES, "PATE"))
+@pytest.mark.parametrize("name", slowly(TELL_CLASSES, "PATE", "PF-LD"))
 def test_rows_of_no_declared_class_are_all_alike(name: str) -> None:
     X, y, groups = people()
     answers = []

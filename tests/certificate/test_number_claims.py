@@ -19,6 +19,7 @@ from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.privacy import NoiseSource
 from tests.certificate.forged import forged_text
 
+DRAWS_PICTURES = True
 WIDTH = 10.0
 
 
@@ -57,6 +58,12 @@ def test_a_regressor_gets_a_bound_on_the_distance_of_distributions():
     assert "shares of predictions up to any one number" in certificate.sentence
     assert certificate.satisfies(tolerance=claim.bound, notion="distribution_gap")
     assert not certificate.satisfies(tolerance=claim.bound - 1e-3)
+
+
+def test_distances_of_distributions_are_said_in_plain_words() -> None:
+    X, y, group = rows()
+    card = certify(Column(), X, y, sensitive_features=group).to_model_card()
+    assert "the prediction is at most that number. Between any two groups, these counts" in card
 
 
 def test_means_are_bounded_as_shares_of_the_range_and_share_the_error():

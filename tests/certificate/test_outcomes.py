@@ -244,6 +244,7 @@ def test_a_page_says_who_is_affected_what_is_next_and_what_an_attacker_reaches(f
         assert answered in nist
 
 
+@pytest.mark.slow
 def test_tables_fit_a_phone_whatever_the_number_of_groups(model, people) -> None:
     held = people[N:]
     race = np.array(["w", "x", "y"])[np.arange(len(held)) % 3]

@@ -110,6 +110,7 @@ def test_figures_of_it_are_computed_again(model, certificate) -> None:
     assert not better.verify(model)
 
 
+@pytest.mark.slow
 def test_noisy_counts_of_protected_rows_serve_it(model, tmp_path) -> None:
     X, y, groups = people(20_000, 2)
     given = {"sensitive_features": groups, "notion": OWN, "count_epsilon": 0.5}

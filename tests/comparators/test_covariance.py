@@ -192,5 +192,6 @@ def test_one_group_and_a_group_without_one_label_go_through() -> None:
         assert np.isfinite(model.coef_).all()
 
 
+@pytest.mark.slow
 def test_scikit_learns_checks_pass() -> None:
     assert unexpected(Model(max_covariance=9.0, alpha=1e-4)) == []

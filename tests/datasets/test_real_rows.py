@@ -139,6 +139,7 @@ def test_abalone_split_is_the_published_one(data_home):
     assert [(split == part).sum() for part in ("train", "test")] == [1_057, 361]
 
 
+@pytest.mark.slow
 def test_diabetes_owners_tell_patients_apart_and_text_none_is_a_level(data_home):
     bunch = fetch_diabetes130(data_home=data_home)
     assert len(np.unique(bunch.owners)) == 71_518

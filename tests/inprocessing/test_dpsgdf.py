@@ -110,6 +110,7 @@ def test_the_loop_does_what_the_plan_says_and_keeps_released_norms_alone(monkeyp
     assert segment.blocks[0].multiplier(0) == pytest.approx(10 * model.noise_multiplier_)
 
 
+@pytest.mark.slow
 def test_noise_has_one_scale_whoever_is_drawn():
     """The published code takes the largest norm of the records in the batch."""
     from tests.engine.test_release import Bench, Chooser, counted, noise_is

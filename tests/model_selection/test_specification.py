@@ -140,7 +140,7 @@ def measured(gap: float, n_draws: int) -> Iterator[NoisyCells]:
 
 
 @pytest.mark.parametrize("draws", [20, pytest.param(200, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("gap", [0.02, 0.3])
+@pytest.mark.parametrize("gap", [pytest.param(0.02, marks=pytest.mark.slow), 0.3])
 def test_bounds_from_noisy_counts_hold_as_often_as_stated(gap: float, draws: int) -> None:
     seen = list(measured(gap, draws))
     upper = [private_gap_upper_bound(cells, 0.5, confidence_level=0.8) for cells in seen]

@@ -345,6 +345,7 @@ def test_the_grid_has_a_cell_for_every_float() -> None:
     ],
     ids=["table", "binner", "additive"],
 )
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks(estimator) -> None:
     assert unexpected(estimator) == []

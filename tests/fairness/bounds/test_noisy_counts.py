@@ -129,6 +129,7 @@ def test_a_million_rows_of_private_sizes_cost_little_more_than_public_ones():
     assert 0.00107 < found < 0.00112
 
 
+@pytest.mark.slow
 def test_public_sizes_never_widen_the_bound():
     for epsilon in (0.05, 0.5):
         box = private_gap_upper_bound(cells([300, 250], [700, 750]), epsilon)

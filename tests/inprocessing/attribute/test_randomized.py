@@ -153,6 +153,7 @@ def test_the_bound_is_made_for_the_answers() -> None:
     assert 0 < bounds[0.5].difference_bound_ < bounds[2.0].difference_bound_ < 0.1 * 0.61
 
 
+@pytest.mark.slow
 def test_three_groups_and_intersections() -> None:
     X, y, group = crowd()
     both = pd.DataFrame({"one": group, "two": np.arange(len(y)) % 2})

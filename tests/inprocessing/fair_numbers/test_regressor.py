@@ -222,7 +222,8 @@ def test_tolerances_count_on_the_noise_that_was_released(group_at_predict):
     assert model.kept_tolerance_ == kept(1.0) > kept(0.25)
 
 
-@pytest.mark.parametrize("group_at_predict", [pytest.param("none", marks=pytest.mark.slow), "raw"])
+@pytest.mark.slow
+@pytest.mark.parametrize("group_at_predict", ["none", "raw"])
 def test_certificates_of_a_path_hold_together(group_at_predict):
     X, y, group = rows(seed=1)
     model = fitted(group_at_predict=group_at_predict)
