@@ -101,6 +101,7 @@ def test_many_groups_and_classes(gate: str) -> None:
     assert model.predict(X).shape == (1600,)
 
 
+@pytest.mark.slow
 def test_the_transcript_is_the_same_for_equal_noise_and_order() -> None:
     first, second = (fitted(reproducible_noise=True, random_state=1) for _ in range(2))
     assert np.array_equal(first.answers_by_group_, second.answers_by_group_)

@@ -191,7 +191,7 @@ def test_errors_that_contradict_each_other_are_refused():
             replace(errors, **change)
 
 
-@pytest.mark.parametrize("sizes", ["private", "public"])
+@pytest.mark.parametrize("sizes", ["private", pytest.param("public", marks=pytest.mark.slow)])
 def test_noisy_counts_bound_the_distance_on_a_public_grid(sizes):
     X, y, group = rows(900)
     certificate = certify(

@@ -144,6 +144,7 @@ def test_every_tolerance_is_read_off_one_fit(group_at_predict):
         model.at(0.2)
 
 
+@pytest.mark.slow
 def test_means_are_brought_together():
     X, _, group = rows()
     for where in ("none", "raw"):
