@@ -66,6 +66,15 @@ def test_distances_of_distributions_are_said_in_plain_words() -> None:
     assert "the prediction is at most that number. Between any two groups, these counts" in card
 
 
+def test_shares_up_to_many_numbers_are_in_the_table_alone() -> None:
+    X, y, group = rows()
+    asked = {"sensitive_features": group, "count_epsilon": 1.0}
+    certificate = certify(Column(), X, y, **asked)
+    assert sum(" (prediction at most " in remark for remark in certificate.remarks) > 10
+    listed = [line for line in certificate.to_model_card().splitlines() if line.startswith("- ")]
+    assert not any(" (prediction at most " in line for line in listed)
+
+
 def test_means_are_bounded_as_shares_of_the_range_and_share_the_error():
     X, y, group = rows()
     both = certify(

@@ -164,6 +164,7 @@ def test_chunks_change_nothing(monkeypatch):
     assert np.array_equal(whole, released(randomizer=LAPLACE, hidden=ROWS))
 
 
+@pytest.mark.slow
 def test_values_that_hide_the_same_have_one_noise_whatever_their_type():
     expected = released(randomizer=LAPLACE, hidden=ROWS) - ROWS
     for same in (
