@@ -16,9 +16,9 @@ from tests.walk import PACKAGE, walking
 # above what they count today. They only go down: a change that reaches one belongs elsewhere, or
 # needs a reason in its commit.
 LIMITS = {
-    "DPSGDClassifier.fit": (57, 396, 54),
-    "the same with a ledger": (57, 392, 58),
-    "FairPathClassifier.fit": (69, 502, 78),
+    "DPSGDClassifier.fit": (57, 396, 53),
+    "the same with a ledger": (57, 392, 57),
+    "FairPathClassifier.fit": (69, 502, 77),
     "certify": (42, 263, 65),
     "str of the certificate": (20, 105, 29),
     "skfairdp report": (120, 902, 212),

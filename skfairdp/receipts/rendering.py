@@ -105,7 +105,7 @@ def _of_laplace(epsilon: float) -> float:
 
 def statements_of(quote: Quote) -> list[str]:
     """Say what a fit costs, in sentences."""
-    said = [f"Quote for {quote.estimator}, as its fit kept to it."]
+    said = [f"Quote that the fit of {quote.estimator} kept to."]
     if quote.facts is not None:
         said = [f"Quote for {quote.estimator} on {_records(quote.facts)}: no row was looked at."]
     stated = quote.privacy

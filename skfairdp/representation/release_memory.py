@@ -388,7 +388,13 @@ def _encoded_ids(ids: ArrayLike) -> list[bytes]:
         raise ValueError(f"ids has {column.ndim} dimensions; allowed is one id for each row")
     if pd.isna(column).any():
         raise ValueError("ids has missing entries; every row needs the id of its person")
-    return [_prefixed(_encoded(value)) for value in column.tolist()]
+    encoded = [_encoded(value) for value in column.tolist()]
+    if len({one[:1] for one in encoded}) > 1:
+        raise ValueError(
+            "ids mixes texts and numbers: 7 and '7' would be two people, whose releases are "
+            "counted apart. Turn all ids into text, or all into whole numbers."
+        )
+    return list(map(_prefixed, encoded))
 
 
 def _encoded(value: Any) -> bytes:

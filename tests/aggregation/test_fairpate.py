@@ -101,11 +101,13 @@ def test_many_groups_and_classes(gate: str) -> None:
     assert model.predict(X).shape == (1600,)
 
 
+@pytest.mark.slow
 def test_the_transcript_is_the_same_for_equal_noise_and_order() -> None:
     first, second = (fitted(reproducible_noise=True, random_state=1) for _ in range(2))
     assert np.array_equal(first.answers_by_group_, second.answers_by_group_)
 
 
+@pytest.mark.slow
 def test_worst_cell_stays_within_the_tolerance_for_two_groups() -> None:
     # With two groups and two classes a table within it stays so; here it gets there.
     for tolerance, seed in ((0.1, 0), (0.1, 1), (0.2, 2)):

@@ -112,6 +112,7 @@ def test_one_run_audit_passes_the_right_claim_and_catches_a_quarter_of_the_noise
     assert twin.epsilon_lower_bound < exact_epsilon(2.0, 1e-5)
 
 
+@pytest.mark.slow
 def test_many_run_audit_passes_the_right_claim_and_catches_less_noise_early(rows):
     X, canary = orthogonal_canaries(rows[0], 1)
 

@@ -19,6 +19,7 @@ from skfairdp.certificate.number_errors import NumberErrors
 from skfairdp.privacy import NoiseSource
 from tests.certificate.forged import forged_text
 
+DRAWS_PICTURES = True
 WIDTH = 10.0
 
 
@@ -57,6 +58,21 @@ def test_a_regressor_gets_a_bound_on_the_distance_of_distributions():
     assert "shares of predictions up to any one number" in certificate.sentence
     assert certificate.satisfies(tolerance=claim.bound, notion="distribution_gap")
     assert not certificate.satisfies(tolerance=claim.bound - 1e-3)
+
+
+def test_distances_of_distributions_are_said_in_plain_words() -> None:
+    X, y, group = rows()
+    card = certify(Column(), X, y, sensitive_features=group).to_model_card()
+    assert "the prediction is at most that number. Between any two groups, these counts" in card
+
+
+def test_shares_up_to_many_numbers_are_in_the_table_alone() -> None:
+    X, y, group = rows()
+    asked = {"sensitive_features": group, "count_epsilon": 1.0}
+    certificate = certify(Column(), X, y, **asked)
+    assert sum(" (prediction at most " in remark for remark in certificate.remarks) > 10
+    listed = [line for line in certificate.to_model_card().splitlines() if line.startswith("- ")]
+    assert not any(" (prediction at most " in line for line in listed)
 
 
 def test_means_are_bounded_as_shares_of_the_range_and_share_the_error():
@@ -175,7 +191,7 @@ def test_errors_that_contradict_each_other_are_refused():
             replace(errors, **change)
 
 
-@pytest.mark.parametrize("sizes", ["private", "public"])
+@pytest.mark.parametrize("sizes", ["private", pytest.param("public", marks=pytest.mark.slow)])
 def test_noisy_counts_bound_the_distance_on_a_public_grid(sizes):
     X, y, group = rows(900)
     certificate = certify(

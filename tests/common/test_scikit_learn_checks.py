@@ -76,8 +76,10 @@ APART_FROM_THE_ROSTER = (
 )
 # One setting of each class whose settings are not all gone through below.
 OTHERS = [name for name in EVERY if name in FIRST and name not in ROSTER]
-# Of these the slow tests check fits with repeatable noise, in the files of their kinds.
+# These pass all checks among other slow tests: below, or in the files of their kinds.
 ELSEWHERE = {*ATTRIBUTE, *CONSTRAINED, *VOTING, "DP-SGD, numbers", "additive, numbers"}
+ELSEWHERE |= {"abstaining", "encoder", "fair numbers", "randomised attribute"}
+ELSEWHERE |= {"thinning before DP-SGD"}
 
 
 def unexpected(estimator: Any, brief: bool = True) -> list[str]:
@@ -105,8 +107,13 @@ def in_brief(estimator: Any) -> Any:
     return clone(estimator).set_params(**brief, **small_batches(estimator))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [DPSGDClassifier, FairDPClassifier])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(DPSGDClassifier, marks=pytest.mark.slow),
+        pytest.param(FairDPClassifier, marks=pytest.mark.campaign),
+    ],
+)
 def test_default_parameters_with_repeatable_noise_pass_all_checks(kind: type) -> None:
     model = kind(reproducible_noise=True, random_state=0)
     assert get_tags(model).expected_failed_checks == {}

@@ -502,7 +502,7 @@ def test_counts_carry_the_gaussian_noise_of_the_plan(bench):
     exact, noisy = Chooser(1.0, 1.0), Chooser(1.0, 1.0)
     bench.release().adaptive_gradient(counted(bench), 1.0, exact)
     release = bench.release()
-    for _ in range(500):
+    for _ in range(250):
         release.adaptive_gradient(counted(bench, (4.0, 0.1)), 1.0, noisy)
     noise_is(np.stack(noisy.seen) - exact.seen[0], 4.0)
 

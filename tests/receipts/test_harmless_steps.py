@@ -268,6 +268,7 @@ def drawn(rng: np.random.Generator) -> FunctionTransformer:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_finite_epsilon_is_never_printed_over_rows_in_a_pickle() -> None:
     rng, outcomes = np.random.default_rng(1), {"finite": 0, "void": 0, "void, with rows": 0}

@@ -56,6 +56,10 @@ def fairness_section(claims: Claims) -> Section:
     """Section on the differences between groups, notion by notion."""
     fairness = claims.fairness
     remarks = (*([] if claims.measured is None else [str(claims.measured)]), *claims.remarks)
+    # Shares up to each of many numbers are in the table of rates.
+    of_numbers = [remark for remark in remarks if " (prediction at most " in remark]
+    if len(of_numbers) > FEW_GROUPS:
+        remarks = tuple(remark for remark in remarks if remark not in of_numbers)
     if not fairness and not remarks:
         remarks = ("Nothing is claimed: the model was not evaluated on held-out rows with groups.",)
     elements: list[Element] = [remarks] if remarks else []

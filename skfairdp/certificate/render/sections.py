@@ -48,11 +48,16 @@ from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED, neighbours_text, p
 _ALIKE = ", all with the same outcome in the records"
 _DECIDED = "Count how many of them get {decision}."
 _RIGHT = "Count for how many of them the decision agrees with the records."
+_PREDICTED = (
+    "Choose one of the numbers that predictions were compared with, and count for how many of them "
+    "the prediction is at most that number."
+)
 _COMPARED = {
     "demographic_parity": ("", _DECIDED),
     "equal_opportunity": (", all with the favourable outcome in the records", _DECIDED),
     "equalized_odds": (_ALIKE, _DECIDED),
     "accuracy_parity": ("", _RIGHT),
+    "distribution_gap": ("", _PREDICTED),
 }
 # Of more than two outcomes none is the favourable one.
 _COMPARED_OF_SEVERAL = _COMPARED | {"equal_opportunity": (_ALIKE, _RIGHT)}
@@ -223,7 +228,7 @@ def _in_plain_words(claims: Claims) -> Section:
             figure = rounded_up(claim.bound * 100.0, 1)
             said.append(
                 f"Fairness: take 100 people of one group and 100 of another{people}. "
-                f"{those.format(decision=decision)} Between any two groups, these numbers differ "
+                f"{those.format(decision=decision)} Between any two groups, these counts differ "
                 f"by at most {figure} on average. This was measured on people whom the model had "
                 "not seen, and holds for people like them: one can be "
                 f"{percent_text(claim.confidence_level or 1.0)} sure of it."

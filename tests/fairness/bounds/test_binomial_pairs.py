@@ -52,6 +52,7 @@ cells = st.integers(2, 3).flatmap(
 )
 
 
+@pytest.mark.slow
 @given(cells, st.sampled_from(["exact", "difference"]), st.sampled_from([0.8, 0.95]))
 @settings(max_examples=30)
 def test_bound_is_the_slow_maximum_over_ordered_pairs_and_strata(table, form, level):

@@ -144,6 +144,7 @@ def test_every_tolerance_is_read_off_one_fit(group_at_predict):
         model.at(0.2)
 
 
+@pytest.mark.slow
 def test_means_are_brought_together():
     X, _, group = rows()
     for where in ("none", "raw"):
@@ -336,6 +337,7 @@ def test_a_row_adds_one_to_one_count_of_each_table_whatever_the_others_are():
         assert np.array_equal(places, cells + (0 if n_groups is None else CELLS * groups))
 
 
+@pytest.mark.slow
 def test_rows_on_disk_and_persons_are_taken(tmp_path):
     X, y, group = rows(300)
     stored = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)

@@ -130,6 +130,7 @@ def test_critic_finds_the_information_of_numbers():
     assert abs(result.value - truth) <= 0.08
 
 
+@pytest.mark.slow
 def test_critic_that_learns_by_heart_reports_no_information():
     """Held-out rows: 200 rows of noise in 40 columns would show .6 nats on training rows."""
     rng = np.random.default_rng(0)
