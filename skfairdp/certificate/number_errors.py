@@ -63,8 +63,11 @@ class NumberErrors:
         apart, off = targets - predictions, targets - targets.mean()
         absolute, constant = np.abs(apart), np.abs(targets - np.median(targets))
         squared, variance = float((apart**2).mean()), float((off**2).mean())
-        # R² is a quotient of two means; its error to first order.
-        relative = apart**2 - squared / variance * off**2 if variance > 0 else np.zeros(n)
+        # R² is a quotient of two means; its error to first order. Squares are divided first, as
+        # squares of squares overflow for targets from about 1e77 on.
+        relative = np.zeros(n)
+        if variance > 0:
+            relative = apart**2 / variance - squared / variance * (off**2 / variance)
         return cls(
             rows=n,
             absolute=float(absolute.mean()),
@@ -73,7 +76,7 @@ class NumberErrors:
             difference_error=float((absolute - constant).std()) / math.sqrt(n),
             squared=squared,
             variance=variance,
-            r2_error=float(relative.std()) / math.sqrt(n) / variance if variance > 0 else 0.0,
+            r2_error=float(relative.std()) / math.sqrt(n),
         )
 
     @property

@@ -32,6 +32,7 @@ from skfairdp.receipts import RowFacts
 from skfairdp.receipts.receipt import bind_each, changes
 from skfairdp.receipts.unwrap import charges_privacy, kind_of, unwrap, why_learned
 from skfairdp.records.labels import (
+    SECRET_PART,
     count_rows,
     encode_labels,
     factorized,
@@ -213,7 +214,11 @@ def fit_on(model: Any, rows: GroupedRows) -> Any:
             prefix += f"{step}__"
     groups = {} if given is None else {f"{prefix}sensitive_features": given}
     kept = bind_each(_settings_of_steps(model))
-    fitted = model.fit(deepcopy(rows.X), rows.y, **groups)
+    secret = SECRET_PART.set(True)
+    try:
+        fitted = model.fit(deepcopy(rows.X), rows.y, **groups)
+    finally:
+        SECRET_PART.reset(secret)
     moved = changes(kept, _settings_of_steps(model))
     if moved:
         raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,12 @@ from sklearn.utils.multiclass import type_of_target
 from skfairdp.exceptions import warn_user
 from skfairdp.foundation.parameters import CLASSES, given_text
 from skfairdp.records.one_column import column_cells, columns_of, objects, of_one_kind, table_of
+
+SECRET_PART: ContextVar[bool] = ContextVar("SECRET_PART", default=False)
+"""Whether the rows of a fit are a part that chance chose in secret, as in a private search.
+
+A refusal of that part for the labels that it lacks would depend on single records.
+"""
 
 _PART = 1 << 20
 

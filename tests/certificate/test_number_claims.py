@@ -138,6 +138,16 @@ def test_intervals_of_errors_are_printed_with_the_normal_quantile_of_95_percent(
     assert r2 == pytest.approx(stats.norm.ppf(0.975) * errors.r2_error, abs=1e-3)
 
 
+@pytest.mark.parametrize("size", [1e-90, 1e90])
+def test_errors_of_huge_and_tiny_targets_are_those_of_ordinary_ones(size):
+    """Squares of squares of such numbers are infinite, or zero."""
+    y = np.random.default_rng(0).normal(size=400)
+    usual, scaled = (NumberErrors.of(y * by, 0.8 * y * by) for by in (1.0, size))
+    assert scaled.r2 == pytest.approx(usual.r2)
+    assert scaled.r2_error == pytest.approx(usual.r2_error)
+    assert scaled.absolute_error == pytest.approx(size * usual.absolute_error)
+
+
 @pytest.mark.slow
 def test_intervals_of_errors_hold_in_nineteen_of_twenty_draws():
     missed = misses_of_errors("normal", 300, 2000)

@@ -25,6 +25,7 @@ from skfairdp import (
     DPSGDClassifier,
     DPSGDRegressor,
     FairDPClassifier,
+    FairPathClassifier,
     PATEClassifier,
     PrivacyLedger,
     certify,
@@ -318,6 +319,32 @@ def test_each_record_is_assigned_by_itself() -> None:
     # A split of fixed size has no spread; this one has that of 400 coins.
     assert stats.binomtest(sum(sizes), 400 * 300, 0.25).pvalue > 1e-6
     assert np.var(sizes) > 400 * 0.25 * 0.75 / 3
+
+
+def test_a_secret_part_without_a_class_is_not_refused(monkeypatch) -> None:
+    """By a refusal the caller would learn that chance held all records of a rare label out.
+
+    Given that class, the model is fitted to the noise of its cells.
+    """
+    X, y, groups = people()
+    y = y.astype("U4")
+    y[0] = "rare"
+
+    def rare_held_out(X, y, sensitive_features, share, source):
+        parts = divide(X, y, sensitive_features, share, source)
+        rows = GroupedRows(X, y, sensitive_features, encode_groups(groups, n_rows=len(y)))
+        return replace(parts, training=rows.part(np.arange(1, 220)))
+
+    monkeypatch.setattr(search_module, "divide", rare_held_out)
+    model = FairPathClassifier(max_epochs=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = build(model, {"tolerance": [0.1, 0.2]}).fit(X, y, sensitive_features=groups)
+    assert found.best_estimator_.classes_.tolist() == ["no", "rare", "yes"]
+    with pytest.raises(ValueError, match="'classes' declares 'rare', which no row of y holds"):
+        model.set_params(classes=["no", "rare", "yes"]).fit(
+            X[1:], y[1:], sensitive_features=groups[1:]
+        )
 
 
 @pytest.mark.parametrize("declared", [None, 300])

@@ -22,6 +22,7 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, steps_for
 from skfairdp.receipts import RowFacts
 from skfairdp.records.groups import Groups
+from skfairdp.records.labels import SECRET_PART
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -252,7 +253,7 @@ class FairPathClassifier(PathClassifier):
     def _encoded(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
         X, classes, labels = super()._encoded(X, y)
         declared = [] if self.classes is None else np.unique(np.asarray(self.classes)).tolist()
-        if len(declared) > 2:
+        if len(declared) > 2 and not SECRET_PART.get():
             found = np.unique(labels).tolist()
             without = [label for code, label in enumerate(declared) if code not in found]
             if without:
