@@ -140,7 +140,7 @@ def test_intervals_of_errors_are_printed_with_the_normal_quantile_of_95_percent(
 
 @pytest.mark.parametrize("size", [1e-90, 1e90])
 def test_errors_of_huge_and_tiny_targets_are_those_of_ordinary_ones(size):
-    """Squares of squares of such numbers are infinite, or zero."""
+    """The fourth powers of these numbers are infinite, or zero."""
     y = np.random.default_rng(0).normal(size=400)
     usual, scaled = (NumberErrors.of(y * by, 0.8 * y * by) for by in (1.0, size))
     assert scaled.r2 == pytest.approx(usual.r2)

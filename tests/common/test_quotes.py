@@ -129,6 +129,7 @@ estimators = [
 facts = {"groups": {"f": 9_000, "m": 21_000}, "n_features": 5, "n_public": 2_000}
 given = {
     "AbstainingClassifier": [skfairdp.DPSGDClassifier()],
+    "FunctionalMechanismClassifier": [(-4, 4)],
     "PrivateThinningClassifier": [skfairdp.DPSGDClassifier()],
     "SmoothedClassifier": [skfairdp.FunctionalMechanismClassifier((-4, 4))],
     "PrivateFairEncoder": [],

@@ -174,7 +174,8 @@ def test_a_candidate_with_a_quarter_of_the_noise_would_be_noticed(fits) -> None:
 @pytest.mark.parametrize(("mean", "shape"), [(5, 1), (5, 0)])
 def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> None:
     X, y, _ = people(60)
-    one = DPSGDClassifier(**FAST).fit(X, y)
+    small = DPSGDClassifier(**FAST | {"batch_size": 20})
+    one = clone(small).fit(X, y)
     table = np.ones((1, 2, 2, 1), dtype=np.int64)
     counted: list[int] = []
 
@@ -182,7 +183,7 @@ def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> Non
         counted[-1] += 1
         return one
 
-    search = build(n_iter=mean, shape=shape)
+    search = build(small, n_iter=mean, shape=shape)
     rows = divide(X, y, None, 0.25, NoiseSource()).training
     planner = partial(candidates.planner, search.estimator, None, search.delta, rows)
     terms = search._terms(NumberOfRuns(float(mean), float(shape)), planner)

@@ -67,7 +67,7 @@ def own_weight(model, X, y):
     too, as much as an attacker can use them.
     """
     moved = log_odds(model, X, y) - log_odds(model, np.zeros_like(X), y)
-    if model.costs is None or not len(X):
+    if getattr(model, "costs", None) is None or not len(X):
         return moved
     table = model.threshold_table_["threshold"].to_numpy()
     cells = np.searchsorted(table, model.predict_proba(X)[:, 1]), np.asarray(y)
