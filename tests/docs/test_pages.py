@@ -34,29 +34,10 @@ def sections() -> Iterator[tuple[str, list[str]]]:
 
 
 SECTIONS = dict(sections())
-# A second and more each: simulations, and fits that other sections make on fewer rows.
-LONG = (
-    "guide.md: Release representations instead of rows",
-    "guides/other_tools.md: scikit-learn's common checks",
-    "theory/errata.md: 2. When only the average leaves the step, groups share the noise",
-    "theory/fairdp.md: Theorem 6: excess risk",
-    "theory/fairpate.md: The factor K that isn't",
-    "theory/number_certificates.md: Distances of distributions",
-    "theory/randomized_attribute.md: Learning from a randomised attribute",
-)
 
 
-def test_the_sections_that_take_long_are_there() -> None:
-    assert set(LONG) <= set(SECTIONS)
-
-
-@pytest.mark.parametrize(
-    "blocks",
-    [
-        pytest.param(blocks, id=title, marks=pytest.mark.slow if title in LONG else ())
-        for title, blocks in SECTIONS.items()
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("blocks", SECTIONS.values(), ids=SECTIONS.keys())
 def test_blocks_of_a_section_run_and_print_what_they_say(blocks: list[str]) -> None:
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:
