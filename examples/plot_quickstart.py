@@ -161,6 +161,8 @@ for name, gap, accuracy in zip(names, table["gap"], table["accuracy"], strict=Tr
 right.set(xlabel="gap (dot), and its bound with 95 % confidence (bar)", ylabel="accuracy")
 right.set(xlim=(0, None), title="One fit at ε = 1, by tolerance")
 right.margins(y=0.2)
+middle, (low, high) = table["accuracy"].mean(), right.get_ylim()
+right.set_ylim(min(low, middle - 0.005), max(high, middle + 0.005))  # so that ticks differ
 right.yaxis.set_major_formatter("{x:.3f}")
 
 if not arguments.runs:

@@ -61,18 +61,20 @@ class UtilityWarning(UserWarning):
     """Noise hides most of the training rows' signal, so that a model is hardly of use."""
 
 
-_searches: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have warned
+# Searches that have warned, each with its results at that time: those of its fit before, if any.
+_searches: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def warn_of_weak_fit(message: str) -> None:
-    """Warn that a model is hardly of use; a search of scikit-learn warns once, of its first one."""
+    """Warn that a model is hardly of use; a search of scikit-learn warns once a call of `fit`."""
     frame = sys._getframe(1).f_back
     while frame is not None:
         caller = frame.f_locals.get("self") if frame.f_code.co_name == "fit" else None
         if hasattr(caller, "cv") and hasattr(caller, "refit"):  # GridSearchCV and its like
-            if caller in _searches:
+            before = vars(caller).get("cv_results_")
+            if caller in _searches and _searches[caller] is before:
                 return
-            _searches.add(caller)
+            _searches[caller] = before
             message += " (Of the fits of this search, only the first such one warns.)"
             break
         frame = frame.f_back

@@ -185,7 +185,6 @@ SHARED: Mapping[str, Iterable[Check]] = {
 }
 
 # Every signature ends with them, in this order: with those above from the groups on.
-_MOST_PARTS = 20  # of a list that a message prints
 _LAST = (*list(SHARED)[3:], "ledger")
 
 
@@ -361,17 +360,27 @@ def check_values(**given: Any) -> None:
             raise ValueError(f"{name}={given_text(value)} is not allowed: give {allowed}.")
 
 
+_MOST_PARTS, _LONGEST_TEXT = 20, 200  # of a list, and letters of a text, that a message prints
+
+
 def given_text(value: Any) -> str:
     """Print a value that was given, or its type alone where it may hold rows."""
     return f"a {type(value).__name__}" if _may_hold_rows(value) else repr(value)
 
 
 def _may_hold_rows(value: Any) -> bool:
-    """Whether a value is a table, a column or a long list, or has one in it."""
-    parts = value.values() if isinstance(value, Mapping) else value
-    if not isinstance(value, Mapping | list | tuple | set | frozenset):
-        return bool(getattr(value, "shape", ()))
-    return len(value) > _MOST_PARTS or any(map(_may_hold_rows, parts))
+    """Whether a value is a table, a column, a long list or a long text, or has one in it.
+
+    Of what has a length, or a shape, only short lists, sets, mappings and texts are printed.
+    """
+    if isinstance(value, str | bytes):
+        return len(value) > _LONGEST_TEXT
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        parts = (*value, *value.values()) if isinstance(value, Mapping) else value
+        return len(value) > _MOST_PARTS or any(map(_may_hold_rows, parts))
+    if isinstance(value, type):
+        return False
+    return hasattr(value, "__len__") or bool(getattr(value, "shape", ()))
 
 
 def _unmet(value: Any, checks: Iterable[Check]) -> str | None:

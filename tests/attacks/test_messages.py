@@ -12,11 +12,13 @@ import logging
 import re
 import traceback
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from scipy.sparse import csr_array
@@ -484,8 +486,17 @@ ROWS = pd.DataFrame({"name": [SECRET] * 30, "income": np.arange(30.0)})
 
 @pytest.mark.parametrize(
     "given",
-    [ROWS, ROWS["name"], ROWS["name"].to_numpy(), ROWS["name"].tolist(), {"a": ROWS["name"]}],
-    ids=["table", "column", "array", "list", "mapping"],
+    [
+        ROWS,
+        ROWS["name"],
+        ROWS["name"].to_numpy(),
+        ROWS["name"].tolist(),
+        {"a": ROWS["name"]},
+        pa.array(ROWS["name"]),
+        deque(ROWS["name"]),
+        ROWS.to_csv(),
+    ],
+    ids=["table", "column", "array", "list", "mapping", "Arrow", "deque", "text"],
 )
 def test_rows_in_the_place_of_a_setting_are_not_quoted(given: Any) -> None:
     X, y = np.arange(60.0).reshape(30, 2) / 60, np.tile([0, 1], 15)

@@ -170,10 +170,11 @@ def test_a_search_of_scikit_learn_warns_once() -> None:
     model = DPSGDClassifier(max_epochs=1, delta=1e-3)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        GridSearchCV(model, {"epsilon": [0.5, 1.0]}, cv=2).fit(X, y)
+        search = GridSearchCV(model, {"epsilon": [0.5, 1.0]}, cv=2).fit(X, y)
+        search.fit(X, y)
         GridSearchCV(model, {"epsilon": [0.5, 1.0]}, cv=2).fit(X, y)
     said = [str(w.message) for w in warned if isinstance(w.message, UtilityWarning)]
-    assert len(said) == 2  # one a search
+    assert len(said) == 3  # one a search, each time that it is fitted
     assert all("only the first such one warns" in text for text in said)
     for _ in range(2):
         with pytest.warns(UtilityWarning, match="Doubtful|Too few") as single:
