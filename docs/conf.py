@@ -122,7 +122,9 @@ _SITE = os.environ.get("SKFAIRDP_DOCS_SITE")  # such as https://example.org/skfa
 if _SITE:
     html_theme_options["switcher"] = {
         "json_url": f"{_SITE}/stable/_static/versions.json",
-        "version_match": os.environ.get("SKFAIRDP_DOCS_VERSION", version),
+        "version_match": os.environ.get(
+            "SKFAIRDP_DOCS_VERSION", "dev" if ".dev" in version else version
+        ),
     }
     html_theme_options["check_switcher"] = False
     html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher", "navbar-icon-links"]

@@ -8,7 +8,7 @@ import lazy_loader
 _find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 _one_at_a_time = threading.RLock()
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"  # ".dev0" until it is released (docs/releasing.md)
 
 
 def __getattr__(name: str) -> Any:

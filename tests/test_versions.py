@@ -7,10 +7,12 @@ import re
 from configparser import ConfigParser
 from pathlib import Path
 
+import numpy as np
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 import skfairdp
+from skfairdp.certificate.claims import version_of
 
 ROOT = Path(__file__).parents[1]
 SETUP = ConfigParser()
@@ -57,16 +59,32 @@ def test_the_conda_recipe_asks_for_the_same_ranges():
 
 
 def test_one_version_everywhere():
-    version = skfairdp.__version__
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    recipe = (ROOT / ".github/conda/recipe.yaml").read_text(encoding="utf-8")
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## (\S+) - 20", changelog, re.M)[0]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     switcher = json.loads((ROOT / "docs/_static/versions.json").read_text(encoding="utf-8"))
-    assert f"\nversion: {version}\n" in citation
-    assert f'version: "{version}"' in recipe
-    assert changelog.index("## Unreleased") < changelog.index(f"## {version} - 20")
-    assert [one["version"] for one in switcher if one.get("preferred")] == [version]
-    assert (ROOT / f"docs/interfaces/{version}.txt").is_file()
+    assert changelog.index("## Unreleased") < changelog.index(f"## {released} - 20")
+    assert f"\nversion: {released}\n" in citation
+    assert [one["version"] for one in switcher if one.get("preferred")] == [released]
+    assert (ROOT / f"docs/interfaces/{released}.txt").is_file()
+    recipe = (ROOT / ".github/conda/recipe.yaml").read_text(encoding="utf-8")
+    assert f'version: "{skfairdp.__version__}"' in recipe
+
+
+def test_a_build_with_unreleased_changes_is_no_release():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    unreleased, version = re.split(r"^## ", changelog, flags=re.M)[1:3]
+    version, last = Version(skfairdp.__version__), Version(version.split()[0])
+    if unreleased.strip() == "Unreleased":
+        assert version == last or (version > last and version.is_devrelease)
+    else:
+        assert version > last
+        assert version.is_devrelease
+
+
+def test_certificates_name_the_version_that_runs():
+    assert version_of("skfairdp") == skfairdp.__version__
+    assert version_of("numpy") == np.__version__
 
 
 def test_classifiers_and_workflows_name_the_same_pythons():

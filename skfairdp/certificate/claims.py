@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, Self
 
+import skfairdp
 from skfairdp.certificate.facts import COUNTED, Fact
 from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
 from skfairdp.certificate.json_document import (
@@ -33,6 +34,8 @@ NOT_INSTALLED = "not installed as a distribution"
 @cache
 def version_of(package: str) -> str:
     """Version of a package, as certificates name it."""
+    if package == "skfairdp":  # what runs: in a checkout the installation may be of another one
+        return skfairdp.__version__
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
