@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.certificate import Certificate, certify
+from skfairdp.engine.inference import by_row
 from skfairdp.inprocessing.fair_numbers.objective import NumberAndChances
 from skfairdp.inprocessing.fair_numbers.regressor import FairPathRegressor
 from skfairdp.inprocessing.fair_numbers.transport import shifts
@@ -212,7 +213,7 @@ class _Answer(nn.Module):
         return *marked, torch.where(unknown, torch.nan, figures)
 
     def _answers(self, X: Tensor) -> tuple[Tensor, ...]:
-        output = self.module(X).flatten(1).double()
+        output = by_row(self.module(X)).double()
         if self.how == "logit":
             positive = 0.5 * (1.0 + torch.tanh(0.5 * output))
             found = torch.cat([1.0 - positive, positive], dim=1)
@@ -253,5 +254,5 @@ class _NumberAnswer(_Answer):
     names = ("prediction",)
 
     def _answers(self, X: Tensor) -> tuple[Tensor, ...]:
-        scaled = self.module(X).flatten(1).double()[:, 0]
+        scaled = by_row(self.module(X)).double()[:, 0]
         return (self.how.unscaled(scaled),)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 import torch
+from skorch import NeuralNetBinaryClassifier
 from torch import Tensor, nn
 
 from skfairdp import DPSGDClassifier, FairDPClassifier
@@ -39,6 +41,26 @@ def test_rows_by_themselves_are_answered_in_full_precision() -> None:
     answers = outputs_by_row(module, rows)
     with reduced():
         assert torch.equal(outputs_by_row(module, rows), answers)
+
+
+class Flat(nn.Module):
+    """One number a row, without a second axis, as skorch has it for two classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(40, 1)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.head(X).squeeze(-1)
+
+
+@pytest.mark.parametrize("kind", [DPSGDClassifier, FairDPClassifier])
+def test_a_module_that_returns_one_number_a_row_answers_after_its_fit(kind) -> None:
+    """It trained, was charged, and could then not predict."""
+    model = kind(net=NeuralNetBinaryClassifier(Flat), max_epochs=1, delta=1e-5)
+    model.fit(TABLE, LABELS, sensitive_features=GROUPS)
+    assert model.predict_proba(TABLE[:5]).shape == (5, 2)
+    assert model.predict_proba(TABLE[:1]).shape == (1, 2)
 
 
 ROWS, OTHERS = np.full((3, 2), 5.0), np.full((3, 2), 7.0)

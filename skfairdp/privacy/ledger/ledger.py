@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from skfairdp.exceptions import LedgerError
 from skfairdp.foundation.documentation import completed_by
-from skfairdp.foundation.parameters import NONE, Kind
+from skfairdp.foundation.parameters import NONE, Kind, Number, given_text
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.records import COMMITTED, FORMAT, RETURNED, Entry, Head, charges
 from skfairdp.privacy.ledger.rendering import (
@@ -523,10 +525,15 @@ def _promises(entries: Sequence[Entry]) -> list[PrivacyGuarantee]:
 def _budget(budget: Any, adjacency: str | None) -> Budget | None:
     if budget is None:
         return None
-    try:
-        epsilon, delta = (float(figure) for figure in budget)
-    except (TypeError, ValueError):
-        raise ValueError(f"'budget' must be a pair (epsilon, delta); got {budget!r}.") from None
+    # A set has no order, and a text such as "10" would read as an epsilon of 1.
+    given = budget.tolist() if isinstance(budget, np.ndarray) else budget
+    pair = isinstance(given, tuple | list) and len(given) == 2
+    if not pair or not all(map(Number(finite=False).accepts, given)):
+        raise ValueError(
+            "'budget' must be a pair (epsilon, delta) of numbers, a finite epsilon > 0 and delta "
+            f"in [0, 1), such as (2.0, 1e-6); got {given_text(budget)}."
+        )
+    epsilon, delta = map(float, given)
     return Budget(epsilon, delta, adjacency)
 
 

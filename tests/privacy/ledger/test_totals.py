@@ -9,7 +9,7 @@ import math
 import pytest
 
 from skfairdp.exceptions import BudgetExceededError
-from skfairdp.privacy import CountRelease, PrivacyGuarantee
+from skfairdp.privacy import CountRelease, PrivacyGuarantee, PrivacyLedger
 from skfairdp.privacy.guarantee import PrivacyGuarantee as Stated
 from skfairdp.privacy.ledger import Entry
 from tests.privacy.ledger.statements import VOID, ledger_in, plan, pure, spend, stated
@@ -219,6 +219,13 @@ def test_a_budget_of_blanked_records_takes_removals_too(tmp_path) -> None:
     spend(ledger, stated(), stated(adjacency="add-remove"))
     with pytest.raises(BudgetExceededError):
         spend(ledger, stated(adjacency="add-remove"))
+
+
+@pytest.mark.parametrize("budget", ["10", {2.0, 1e-6}, ("1", "1e-6"), (True, 0.0), (10**400, 0)])
+def test_a_budget_is_a_pair_of_numbers(tmp_path, budget) -> None:
+    """ "10" was a budget of epsilon 1, a set one in either order."""
+    with pytest.raises(ValueError, match=r"'budget' must be a pair \(epsilon, delta\) of numbers"):
+        PrivacyLedger(tmp_path / "l.db", budget=budget)
 
 
 def test_a_budget_is_fixed_once(tmp_path) -> None:
