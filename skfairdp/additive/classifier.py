@@ -151,7 +151,7 @@ class DPAdditiveClassifier(AdditiveModel, CostSensitive):
         return self._chances(self._scores(X))
 
     def _scores(self, X: ArrayLike) -> np.ndarray:
-        return self.explain(X).to_numpy().sum(axis=1)
+        return self._sums_of_parts(X)
 
     def _chances(self, score: np.ndarray) -> np.ndarray:
         # Of a record that is surely wrong, the clipped derivative is the limit, not 1: chances

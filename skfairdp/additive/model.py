@@ -278,6 +278,18 @@ class AdditiveModel(GradientPredictor):
             parts[name] = values.ravel()[pair.codes(found)]
         return pd.DataFrame(parts, index=table.index)
 
+    def _sums_of_parts(self, X: ArrayLike) -> np.ndarray:
+        """Add up the contributions of each row, in the order of the columns.
+
+        One column after the other: numpy's sum along rows takes another order where there is one
+        row, so that the last bit of a score would depend on the rows beside it.
+        """
+        parts = self.explain(X)
+        sums = np.zeros(len(parts))
+        for _, part in parts.items():
+            sums += part.to_numpy()
+        return sums
+
     def plot_shapes(self) -> Figure:
         """Draw the function of each column.
 

@@ -99,4 +99,4 @@ class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
         return bounds.half, bounds.middle
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        return self.explain(X).to_numpy().sum(axis=1).clip(*self.target_bounds_)
+        return self._sums_of_parts(X).clip(*self.target_bounds_)

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from skfairdp import (
     DPAdditiveClassifier,
+    DPAdditiveRegressor,
     FairPathClassifier,
     LagrangianDualClassifier,
     PrivacyLedger,
@@ -232,3 +233,16 @@ def test_an_attribute_and_the_records_of_a_table_have_no_budget_in_common(tmp_pa
     with pytest.raises(ValueError, match="has no total"):
         fit_within(steps, ROWS, Y, epsilon=1.0, sensitive_features=ROWS["city"])
     assert ledger.entries() == ()
+
+
+@pytest.mark.parametrize("kind", [DPAdditiveClassifier, DPAdditiveRegressor])
+def test_a_row_has_the_same_score_alone_as_among_others(kind) -> None:
+    X = np.random.default_rng(0).normal(size=(400, 23))
+    y = X.sum(axis=1)
+    of_numbers = kind is DPAdditiveRegressor
+    options = {"target_bounds": (-20, 20)} if of_numbers else {}
+    model = kind((-3, 3), epsilon=3.0, n_bins=8, max_epochs=2, progress=False, **options)
+    model.fit(X, y if of_numbers else (y > 0).astype(int))
+    scores = model.predict if of_numbers else model.decision_function
+    alone = np.concatenate([scores(X[i : i + 1]) for i in range(40)])
+    np.testing.assert_array_equal(alone, scores(X)[:40])
