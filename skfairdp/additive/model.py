@@ -282,7 +282,7 @@ class AdditiveModel(GradientPredictor):
         """Add up the contributions of each row, in the order of the columns.
 
         One column after the other: numpy's sum along rows takes another order where there is one
-        row, so that the last bit of a score would depend on the rows beside it.
+        row, so that the last bit of a score would depend on the number of rows.
         """
         parts = self.explain(X)
         sums = np.zeros(len(parts))
