@@ -279,11 +279,9 @@ class AdditiveModel(GradientPredictor):
         return pd.DataFrame(parts, index=table.index)
 
     def _sums_of_parts(self, X: ArrayLike) -> np.ndarray:
-        """Add up the contributions of each row, in the order of the columns.
-
-        One column after the other: numpy's sum along rows takes another order where there is one
-        row, so that the last bit of a score would depend on the number of rows.
-        """
+        """Add up the contributions of each row, in the order of the columns."""
+        # One column after the other: numpy's sum along rows takes another order where there is
+        # one row, so that the last bit of a score would depend on the number of rows.
         parts = self.explain(X)
         sums = np.zeros(len(parts))
         for _, part in parts.items():

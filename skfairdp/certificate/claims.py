@@ -34,7 +34,7 @@ NOT_INSTALLED = "not installed as a distribution"
 @cache
 def version_of(package: str) -> str:
     """Version of a package, as certificates name it."""
-    if package == "skfairdp":  # what runs: in a checkout the installation may be of another one
+    if package == "skfairdp":  # an editable installation keeps the metadata of an older version
         return skfairdp.__version__
     try:
         return importlib.metadata.version(package)

@@ -35,12 +35,15 @@ _WAYS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (nullcontext, by_
 
 
 def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
-    """Compute a module's outputs (n, n_outputs) without touching its state, as `in_blocks` does."""
+    """Compute a module's outputs (n, n_outputs) without touching its state, as `in_blocks` does.
+
+    A module may return one number a row as (n,).
+    """
     module.eval()
     with torch.inference_mode():
         rows = as_tensor(X, module)
         kind = None if FOUND_OUT.get() is None else _kind_of(module)
-        return in_blocks(lambda part: by_row(module(part)), rows, kind=kind)
+        return in_blocks(lambda part: module(part).unsqueeze(1).flatten(1), rows, kind=kind)
 
 
 def in_blocks(
@@ -219,7 +222,7 @@ def features_and_output(
     module = _with_own_state(module).eval()
 
     def both(part: Tensor) -> Tensor:
-        caught["output"] = by_row(module(part))
+        caught["output"] = module(part).unsqueeze(1).flatten(1)
         return torch.cat([caught["output"], caught["input"].reshape(len(part), -1)], dim=1)
 
     layer = module.get_submodule(place)
@@ -228,11 +231,6 @@ def features_and_output(
         found = in_blocks(both, as_tensor(X, module))
     n_outputs = caught["output"].shape[1]
     return found[:, n_outputs:], found[:, :n_outputs]
-
-
-def by_row(output: Tensor) -> Tensor:
-    """Lay out a module's outputs as (n, n_outputs); those of one number a row may be (n,)."""
-    return output.unsqueeze(1) if output.dim() == 1 else output.flatten(1)
 
 
 def probabilities(output: np.ndarray, link: str) -> np.ndarray:

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.certificate import Certificate, certify
-from skfairdp.engine.inference import by_row
 from skfairdp.inprocessing.fair_numbers.objective import NumberAndChances
 from skfairdp.inprocessing.fair_numbers.regressor import FairPathRegressor
 from skfairdp.inprocessing.fair_numbers.transport import shifts
@@ -148,7 +147,7 @@ def _check_answers(file: Any, model: Any) -> None:
             continue  # the net takes no such rows
         try:
             found, *chances = run(None, {"X": rows.to_numpy()})
-        except TypeError:  # shapes of another number of rows
+        except (TypeError, ValueError):  # shapes of another number of rows
             raise ValueError(_OTHERWISE.format(len(rows), len(rows))) from None
         if isinstance(model, GradientRegressor):
             low, high = model.target_bounds_
@@ -213,7 +212,7 @@ class _Answer(nn.Module):
         return *marked, torch.where(unknown, torch.nan, figures)
 
     def _answers(self, X: Tensor) -> tuple[Tensor, ...]:
-        output = by_row(self.module(X)).double()
+        output = self.module(X).unsqueeze(1).flatten(1).double()
         if self.how == "logit":
             positive = 0.5 * (1.0 + torch.tanh(0.5 * output))
             found = torch.cat([1.0 - positive, positive], dim=1)
@@ -254,5 +253,5 @@ class _NumberAnswer(_Answer):
     names = ("prediction",)
 
     def _answers(self, X: Tensor) -> tuple[Tensor, ...]:
-        scaled = by_row(self.module(X)).double()[:, 0]
+        scaled = self.module(X).unsqueeze(1).flatten(1).double()[:, 0]
         return (self.how.unscaled(scaled),)

@@ -168,8 +168,32 @@ class Counts(nn.Linear):
         return super().forward(X) * (1.0 if len(X) < 100 else -1.0)
 
 
+class OneAxis(nn.Linear):
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return super().forward(X).squeeze(-1)
+
+
+class NoAxisOfOneRow(nn.Linear):
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return super().forward(X).squeeze()
+
+
 @pytest.mark.slow  # torch's exporter takes seconds
-@pytest.mark.parametrize("kind", [Draws, Counts])
+def test_a_net_that_returns_one_number_a_row_answers_as_the_estimator(tmp_path: Path) -> None:
+    X, y, _ = people()
+    net = NeuralNet(
+        OneAxis, nn.BCEWithLogitsLoss, module__in_features=X.shape[1], module__out_features=1
+    )
+    model = DPSGDClassifier(net=net, max_epochs=1, progress=False).fit(X, y)
+    save_onnx(model, tmp_path / "model.onnx")
+    run = ReferenceEvaluator(onnx.load(tmp_path / "model.onnx")).run
+    for rows in (X, X[:1]):
+        _, found = run(None, {"X": rows.astype(np.float32)})
+        np.testing.assert_allclose(found, model.predict_proba(rows), rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow  # torch's exporter takes seconds
+@pytest.mark.parametrize("kind", [Draws, Counts, NoAxisOfOneRow])
 def test_a_file_that_answers_otherwise_than_the_model_is_refused(
     kind: type, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ from skfairdp.privacy.ledger.rendering import (
     stays_charged,
 )
 from skfairdp.privacy.ledger.store import reading, writing
-from skfairdp.privacy.ledger.totals import Budget, totals
+from skfairdp.privacy.ledger.totals import NO_BUDGET, Budget, totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -529,10 +529,7 @@ def _budget(budget: Any, adjacency: str | None) -> Budget | None:
     given = budget.tolist() if isinstance(budget, np.ndarray) else budget
     pair = isinstance(given, tuple | list) and len(given) == 2
     if not pair or not all(map(Number(finite=False).accepts, given)):
-        raise ValueError(
-            "'budget' must be a pair (epsilon, delta) of numbers, a finite epsilon > 0 and delta "
-            f"in [0, 1), such as (2.0, 1e-6); got {given_text(budget)}."
-        )
+        raise ValueError(NO_BUDGET.format(given_text(budget)))
     epsilon, delta = map(float, given)
     return Budget(epsilon, delta, adjacency)
 

@@ -77,6 +77,12 @@ def _total(parts: list[PrivacyGuarantee], delta: float | None) -> PrivacyGuarant
     return dataclasses.replace(total, assumptions=(FIXED, *total.assumptions))
 
 
+NO_BUDGET = (
+    "'budget' must be a pair (epsilon, delta) of numbers, a finite epsilon > 0 and delta in "
+    "[0, 1), such as (2.0, 1e-6); got {}."
+)
+
+
 @dataclass(frozen=True)
 class Budget:
     """Limit on the total cost for one data set, in one relation."""
@@ -88,10 +94,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.epsilon < math.inf or not 0.0 <= self.delta < 1.0:
-            raise ValueError(
-                "'budget' must be a pair (epsilon, delta) with a finite epsilon > 0 and delta in "
-                f"[0, 1); got {(self.epsilon, self.delta)!r}."
-            )
+            raise ValueError(NO_BUDGET.format((self.epsilon, self.delta)))
         if self.adjacency is not None:
             check_name("adjacency", self.adjacency, ADJACENCIES)
         if self.protects is not None:
