@@ -196,19 +196,20 @@ class Outlook:
 
     def shown(self, notion: str) -> Iterator[str]:
         tolerance = self.request.tolerance
+        usual = "" if self.request.tolerance_is_named else " (the default of --tolerance)"
         half, extreme = (self.showing(notion, rate) for rate in (_HALF, _EXTREME))
         words = notion.replace("_", " ")
         if self.request.numeric is None:
             yield (
                 f"{words.capitalize()}: if all groups had the same rate, a tolerance of "
-                f"{tolerance:g} would be shown with a probability of "
+                f"{tolerance:g}{usual} would be shown with a probability of "
                 f"{_percent(half.chance(0.0))} at rates near one half, and of "
                 f"{_percent(extreme.chance(0.0))} at rates near 0.1 or 0.9."
             )
         else:
             yield (
                 "Distributions of predictions: if they were the same in all groups, a tolerance "
-                f"of {tolerance:g} would be shown with a probability of "
+                f"of {tolerance:g}{usual} would be shown with a probability of "
                 f"{_percent(half.chance(0.0))}."
             )
         if half.chance(0.0) < LIKELY and tolerance >= 0.01:
@@ -298,7 +299,8 @@ class Outlook:
             f"Trained for a gap of at most {aim:.3f} among the rows trained on: then the tolerance "
             f"is shown with a probability of {chance} at rates near one half, the worst ones. "
             + (
-                "The path's point is chosen once the rates are known, by the same rule."
+                "One fit then offers a model for every gap, and noisy rates of its decisions show "
+                "which of these models to take, by the same rule."
                 if self.request.mechanism == "fair-path"
                 else ""
             )

@@ -29,6 +29,8 @@ from skfairdp.records.persons import (
 MOST_CLASSES = 10
 # Options that are given once for each column.
 _REPEATED = ("--sensitive", "--drop", "--keep")
+# Fewer letters are in many names by chance.
+_TELLING = 4
 # A target value that fewer rows have is not shown in messages.
 _SHOWN = 20
 
@@ -118,6 +120,21 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
     return People(X, y, groups, kept_schema, outcomes, favourable, coding, ids, int(unknown))
 
 
+def features_named_like(target: str, features: Sequence[str]) -> tuple[str, ...]:
+    """Features whose names hold that of the target, or are held by it; no value is looked at."""
+    wanted = _letters(target)
+    return tuple(
+        name
+        for name in features
+        if min(len(wanted), len(_letters(name))) >= _TELLING
+        and (wanted in _letters(name) or _letters(name) in wanted)
+    )
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
+
+
 def _what_is_learned_from(
     rows: pd.DataFrame, without: set[str], schema: Schema | None, request: Request
 ) -> tuple[pd.DataFrame, Schema | None]:
@@ -178,10 +195,15 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
             raise CommandError(f"{option} names one column; name several by {again}.")
         spelt = {str(name).lower().strip("'` "): str(name) for name in rows.columns}
         near = get_close_matches(missing[0].lower().strip(), spelt, n=1)
-        meant = f" Is {spelt[near[0]]!r} meant?" if near else ""
+        if near:
+            hint = f" Is {spelt[near[0]]!r} meant?"
+        elif [*rows.columns[:1]] == ["column 1"]:
+            hint = f" With --no-header they are 'column 1' to {rows.columns[-1]!r}."
+        else:
+            hint = " If the file has no line of names, say --no-header."
         raise CommandError(
             f"{option} names {', '.join(map(repr, missing))}, which is not a column of the table. "
-            f"Are the names of the columns in its first line, and spelt like this?{meant}"
+            f"Are the names of the columns in its first line, and spelt like this?{hint}"
         )
     if option in ("--drop", "--keep", "--features"):
         return

@@ -9,6 +9,7 @@ from typing import Any
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import COUNTED, PUBLIC, Fact
+from skfairdp.certificate.outcomes import HARDLY_EVER_WRONG
 from skfairdp.certificate.registry import answers, check_about
 from skfairdp.certificate.render import group_sections
 from skfairdp.certificate.render.elements import PLAIN, KeyFigures, Section, Table, arranged
@@ -260,6 +261,8 @@ def _next(claims: Claims, epsilon: float | None, tolerance: float | None) -> Sec
             "Do not deploy it: it is hardly better than one answer for everybody. With more rows, "
             "a larger ε or a larger tolerance the model can learn more."
         ]
+    elif claims.accuracy is not None and claims.accuracy.hardly_ever_wrong:
+        lines = [f"Do not deploy it yet. {HARDLY_EVER_WRONG}"]
     elif claims.satisfies(epsilon or math.inf, 1.0 if tolerance is None else tolerance):
         lines = ["If you accept its decisions in every group, deploy it and file this page."]
     else:
