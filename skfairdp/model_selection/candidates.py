@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
+from skfairdp.foundation.parameters import NONE, check_parameters, check_values
 from skfairdp.inprocessing.gradient import GradientPredictor
 from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.model_selection.holding_out import Divided, Score, noisy_table, score_of
@@ -40,6 +41,7 @@ from skfairdp.records.labels import (
     label_column,
     refuse_labels,
 )
+from skfairdp.records.numbers import INTERVAL
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -102,6 +104,7 @@ def check_estimator(estimator: Any) -> None:
 def _check_regressor(final: Any) -> None:
     """Refuse a regressor whose errors have no public bound, or that predicts with groups."""
     settings = final.get_params(deep=False)
+    check_values(target_bounds=(settings["target_bounds"], INTERVAL, NONE))
     if settings["target_bounds"] is None:
         raise ValueError(
             "'estimator' has target_bounds=None, so each candidate would buy its own bounds, and "
@@ -141,7 +144,30 @@ def check_distributions(
         # Unknown names are found before a row is looked at.
         drawn = next(iter(ParameterSampler(part, 1, random_state=0)))
         candidate = clone(estimator).set_params(**drawn)
+        # So are values that a candidate refuses, and estimators that the search cannot take.
+        listed = [(k, v) for k, vs in part.items() if not hasattr(vs, "rvs") for v in vs]
+        for changed in ({}, *({key: value} for key, value in listed)):
+            final = final_of(with_settings(estimator, {**drawn, **changed}))
+            check_parameters(final, final._parameters)
+            final._check_settings()
     return candidate
+
+
+def _check_kind(model: Any, estimator: Any) -> None:
+    """Refuse a candidate whose score cannot be compared with those of the others."""
+    kinds = [is_regressor(final_of(each)) for each in (model, estimator)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"{PRIOR} mixes classifiers and regressors, which have no score in common. Search over "
+            "one kind."
+        )
+    if kinds[0]:
+        given = [tuple(map(float, final_of(each).target_bounds)) for each in (model, estimator)]
+        if given[0] != given[1]:
+            raise ValueError(
+                f"{PRIOR} has a regressor with target_bounds={given[0]}, where 'estimator' has "
+                f"{given[1]}: errors are compared between the same bounds. Give all the same."
+            )
 
 
 def with_settings(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
@@ -151,10 +177,7 @@ def with_settings(estimator: Any, parameters: Mapping[str, Any] | None, **settin
         # Cloned as in scikit-learn's searches: candidates share no object.
         model.set_params(**{key: clone(value, safe=False) for key, value in parameters.items()})
     check_estimator(model)
-    if is_regressor(final_of(model)) != is_regressor(final_of(estimator)):
-        raise ValueError(
-            f"{PRIOR} mixes classifiers and regressors, which have no score in common."
-        )
+    _check_kind(model, estimator)
     for key, value in model.get_params(deep=True).items():
         leaf = key.rsplit("__", 1)[-1]
         # One progress bar for each candidate would count them.
@@ -200,7 +223,10 @@ def planner(
     """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
     final = final_of(with_settings(estimator, parameters, delta=delta))
     groups = final._encode_groups(rows.sensitive_features, len(rows))
-    return _planner(final, RowFacts(len(rows), groups, n_classes=_n_classes(final, rows.y)))
+    facts = RowFacts(len(rows), groups)
+    if is_classifier(final):
+        facts = replace(facts, n_classes=_n_classes(final, rows.y))
+    return _planner(final, facts)
 
 
 def planner_for(estimator: Any, delta: float, facts: RowFacts) -> Callable[[float], Plan]:
@@ -223,10 +249,8 @@ def _planner(final: Any, facts: RowFacts) -> Callable[[float], Plan]:
     return lambda multiplier: final._plan(sizes, multiplier)
 
 
-def _n_classes(final: Any, y: Any) -> int | None:
-    """Number of classes of a fit: of those declared, or of the labels; None of numbers."""
-    if is_regressor(final):
-        return None
+def _n_classes(final: Any, y: Any) -> int:
+    """Number of classes of a fit: of those declared, or of the labels."""
     declared = getattr(final, "classes", None)
     return len(factorized(y)[1] if declared is None else set(declared))
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, is_regressor
 
 from skfairdp import DPSGDRegressor, FairPathRegressor, PrivacyLedger, certify
 from skfairdp.certificate.holdout import GroupedRows
+from skfairdp.exceptions import PrivacyWarning
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.model_selection.holding_out import Score
 from skfairdp.model_selection.number_scores import ABSOLUTE, PARTS, SQUARED, NumberScoring
@@ -146,15 +147,45 @@ def test_a_secret_part_of_equal_targets_is_not_refused() -> None:
         SECRET_PART.reset(secret)
 
 
+def small_table() -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).uniform(size=(200, 2))
+    return X, 4 * X[:, 0]
+
+
+def test_a_search_over_regressors_predicts_numbers() -> None:
+    X, y = small_table()
+    inner = DPSGDRegressor(target_bounds=(0, 4), max_epochs=1, batch_size=100)
+    # Calibrating noise takes a second; the slow test below does.
+    search = PrivateSearchCV(inner, {"net__lr": [0.05]}, n_iter=1, epsilon=math.inf)
+    assert is_regressor(search)
+    with pytest.warns(PrivacyWarning, match="epsilon=inf"):
+        search.fit(X, y)
+    assert search.predict(X[:3]).shape == (3,)
+    assert math.isfinite(search.score(X, y))
+    assert not hasattr(search, "classes_")
+    assert -4.0 <= search.best_score_ <= 0.0
+
+
+def test_persons_are_refused_and_nothing_is_charged(tmp_path) -> None:
+    X, y = small_table()
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    inner = DPSGDRegressor(target_bounds=(0, 4))
+    search = PrivateSearchCV(inner, {"net__lr": [0.05]}, ledger=ledger)
+    with pytest.raises(ValueError, match="PrivateSearchCV got person_ids"):
+        search.fit(X, y, person_ids=np.arange(len(X)) // 2)
+    assert ledger.entries() == ()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The tables do not show")
 @pytest.mark.parametrize(
     ("inner", "prior", "given"),
     [
         (DPSGDRegressor(target_bounds=(0, 4), max_epochs=1), {"net__lr": [1e-6, 0.05]}, {}),
-        pytest.param(
+        (
             FairPathRegressor(target_bounds=(0, 4), max_epochs=1),
             {"tolerance": [0.1, 0.9]},
             {"tolerance": 0.3},
-            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -163,7 +194,6 @@ def test_a_search_over_regressors_meets_its_budget(inner, prior, given, tmp_path
     X, groups = rng.uniform(size=(400, 2)), rng.integers(2, size=400)
     ledger = PrivacyLedger(tmp_path / "ledger.db")
     search = PrivateSearchCV(inner, prior, n_iter=2, epsilon=2.0, ledger=ledger, **given)
-    assert is_regressor(search)
     quoted = search.quote(n_rows=400, groups={0: 200, 1: 200}).privacy
     search.fit(X, 4 * X[:, 0], sensitive_features=groups)
     assert 1.98 <= search.privacy_.epsilon <= 2.0
@@ -174,7 +204,4 @@ def test_a_search_over_regressors_meets_its_budget(inner, prior, given, tmp_path
     assert stated.verify(search)
     assert any("sums of errors" in text for text in search.privacy_.assumptions)
     assert "target_bounds was declared, not computed from rows" in search.privacy_.assumptions
-    assert search.predict(X[:3]).shape == (3,)
-    assert math.isfinite(search.score(X, 4 * X[:, 0]))
-    assert not hasattr(search, "classes_")
     assert (search.best_gap_ is None) == (not given)
