@@ -366,7 +366,7 @@ def test_a_model_with_the_answer_among_its_features_is_not_called_good(capsys) -
 
 
 @pytest.mark.parametrize("differ", [True, False])
-def test_a_ratio_that_is_shown_beside_a_difference_that_is_not_is_no_success(capsys, differ):
+def test_a_ratio_that_is_shown_without_a_difference_that_is_not_is_no_success(capsys, differ):
     shown = {"satisfies": lambda epsilon, tolerance: differ}
     assert answered(**shown) == (0 if differ else 1)
     said = capsys.readouterr().out
