@@ -74,12 +74,17 @@ def other_tolerances(model: FairPathClassifier) -> str:
     found = pd.concat(reached)[["tolerance", "gap", "gap_std", "accuracy", "accuracy_std"]]
     if found.empty:
         strictest = path.loc[path["tolerance"].idxmin()]
+        estimate = (
+            f"it is estimated as {min(strictest['gap'], 1.0):.3f}, with a standard error of "
+            f"{strictest['gap_std']:.2g} from noise"
+            if strictest["gap_std"] < TOLERANCES[-1]
+            else "noise hides it, as some group has too few rows"
+        )
         return (
             "Other tolerances: among the rows trained on no gap of at most "
             f"{TOLERANCES[-1]:g} is kept in nine fits of ten. At the strictest point of the path "
-            f"it is estimated as {min(strictest['gap'], 1.0):.3f}, with a standard error of "
-            f"{strictest['gap_std']:.2g} from noise. The certificate's bound is about other rows, "
-            "those held out, and does not depend on this estimate."
+            f"{estimate}. The certificate's bound is about other rows, those held out, and does "
+            "not depend on this estimate."
         )
     noise = ""
     if (found["accuracy"] > 1.0).any():

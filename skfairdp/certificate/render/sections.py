@@ -102,7 +102,8 @@ def certificate_sections(
     about = {} if about is None else about
     if about:
         check_about(about)
-    known = Table("Facts, and where each is from", tuple((f.name, str(f)) for f in facts))
+    sources = "Facts, and where each is from (bought: counted with noise, at a cost in ε)"
+    known = Table(sources, tuple((f.name, str(f)) for f in facts))
     summary = (
         _in_plain_words(claims),
         _asked(claims, epsilon, tolerance),
@@ -318,7 +319,8 @@ def _privacy(privacy: PrivacyGuarantee | None, *, attacker: bool) -> Section:
         return Section("Privacy", ("Nothing is promised (ε = ∞).",))
     protected = PROTECTED[privacy.protects]
     meaning = (
-        f"Compare these data with any neighbouring data set: no result of {protected.told_by} is "
+        "Compare these data with any neighbouring data set, as defined below: no result of "
+        f"{protected.told_by} is "
         f"more than {factor_text(privacy.epsilon)} times as likely with one of the two as with "
         "the other, except with probability δ."
     )
