@@ -90,8 +90,10 @@ def other_tolerances(model: FairPathClassifier) -> str:
     if (found["accuracy"] > 1.0).any():
         found["accuracy"] = found["accuracy"].clip(upper=1.0)
         noise = " Noise took some accuracies above 1; they are written as 1."
-    table = found.to_string(index=False, float_format="{:.3f}".format)
+    named = found.set_axis(["tolerance", "gap", "error", "accuracy", "error"], axis="columns")
+    table = named.to_string(index=False, float_format="{:.3f}".format)
     return (
         "The same model at other tolerances, at no further privacy loss (estimates of its own "
-        f"noisy tables, about the rows it was trained on; not certified).{noise}\n{table}"
+        "noisy tables, about the rows it was trained on; not certified). The column after an "
+        f"estimate is its standard error.{noise}\n{table}"
     )

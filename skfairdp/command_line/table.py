@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -122,17 +123,12 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
 
 def features_named_like(target: str, features: Sequence[str]) -> tuple[str, ...]:
     """Features whose names hold that of the target, or are held by it; no value is looked at."""
-    wanted = _letters(target)
+    wanted, *given = (re.sub(r"[\W_]", "", name).lower() for name in (target, *features))
     return tuple(
         name
-        for name in features
-        if min(len(wanted), len(_letters(name))) >= _TELLING
-        and (wanted in _letters(name) or _letters(name) in wanted)
+        for name, letters in zip(features, given, strict=True)
+        if min(len(wanted), len(letters)) >= _TELLING and (wanted in letters or letters in wanted)
     )
-
-
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalnum, name.lower()))
 
 
 def _what_is_learned_from(

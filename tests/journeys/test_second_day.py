@@ -494,3 +494,7 @@ def test_accuracies_of_other_tolerances_stay_within_1() -> None:
     assert "1.000" in said
     frame.loc[1, "accuracy"] = 0.98
     assert "Noise took" not in path_points.other_tolerances(model)
+    frame["tolerance"], frame["gap"], frame["gap_std"] = 0.9, 1.24, 37.0
+    said = path_points.other_tolerances(model)
+    assert "at the strictest point of the path noise hides it" in said.lower()
+    assert "37" not in said
