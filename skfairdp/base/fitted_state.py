@@ -101,11 +101,7 @@ def warn_of_steps_before(model: Any) -> None:
     given = vars(model)
     if given.get("epsilon") == math.inf or given.get("reproducible_noise"):
         return  # there is no guarantee to lose
-    # Not before: quotes load no Pipelines, and nothing that tells harmless steps.
-    from sklearn.frozen import FrozenEstimator
-    from sklearn.pipeline import Pipeline
-
-    from skfairdp.receipts.unwrap import ContainerChoice, learns_from_rows, leaves_of
+    from sklearn.pipeline import Pipeline  # quotes, which load this module, need none
 
     caller = inspect.currentframe()
     while caller is not None:
@@ -115,6 +111,10 @@ def warn_of_steps_before(model: Any) -> None:
         caller = caller.f_back
     else:
         return
+    from sklearn.frozen import FrozenEstimator
+
+    from skfairdp.receipts.unwrap import ContainerChoice, learns_from_rows, leaves_of
+
     saw_no_row = (ContainerChoice, FrozenEstimator)
     before = [leaf for name, step in around.steps[:-1] for leaf in leaves_of(name, step)]
     found = [
