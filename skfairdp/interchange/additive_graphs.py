@@ -19,6 +19,7 @@ from skfairdp.preprocessing.levels import OTHER, Categories, Intervals, Levels
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+_Value = tuple[str, int, list[int | str]]  # name, type and shape of an input or output
 # Versions of the operators, as old as all that are used here.
 _OPERATORS = (("", 17), ("ai.onnx.ml", 3))
 _FILE_FORMAT = 8
@@ -91,19 +92,18 @@ def additive_graph(model: Any) -> ModelProto:
     score = parts[0]
     for part in parts[1:]:
         score = graph.node("Add", score, part)
-    rows, n_parts = "n", len(parts)
     outputs = _answers(graph, model, score)
     one = graph.constant([1])
     columns = [graph.node("Unsqueeze", part, one) for part in parts]
     graph.node("Concat", *columns, into="contributions", axis=1)
-    outputs.append(("contributions", TensorProto.DOUBLE, [rows, n_parts]))
+    outputs.append(("contributions", TensorProto.DOUBLE, ["n", len(parts)]))
     kinds = {"X": TensorProto.DOUBLE, "texts": TensorProto.STRING}
-    inputs = [(name, kinds[name], [rows, n]) for name, n in places.items() if n]
+    inputs: list[_Value] = [(name, kinds[name], ["n", n]) for name, n in places.items() if n]
     made = helper.make_graph(
         graph.nodes,
         type(model).__name__,
-        [helper.make_tensor_value_info(*each) for each in inputs],
-        [helper.make_tensor_value_info(*each) for each in outputs],
+        [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in inputs],
+        [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in outputs],
         initializer=graph.constants,
     )
     operators = [helper.make_opsetid(*each) for each in _OPERATORS]
@@ -148,7 +148,7 @@ def _listed(level: Categories) -> list[Any]:
     return [value for value in level.known if value != OTHER]
 
 
-def _answers(graph: _Graph, model: Any, score: str) -> list[tuple[str, int, list[Any]]]:
+def _answers(graph: _Graph, model: Any, score: str) -> list[_Value]:
     """Add the outputs of a score; return name, type and shape of each."""
     from onnx import TensorProto
 
