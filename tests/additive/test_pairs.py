@@ -210,7 +210,7 @@ def test_tables_without_an_interaction_surprise_as_often_as_stated(std) -> None:
 
 @pytest.mark.slow
 def test_tables_of_drawn_labels_surprise_as_often_as_stated_where_means_add_up() -> None:
-    """Of 1,000 tables at a level of .05, as above; log-odds of such chances do not add up."""
+    """Of 1,000 tables at a level of .05, as above. Log-odds do not add up there."""
     rng = np.random.default_rng(12)
     tables = np.zeros((1000, SIDE + 1, SIDE + 1, 2))
     for table in tables:
