@@ -179,7 +179,7 @@ class Training:
     steps_per_epoch: int
     stated: PrivacyGuarantee | None  # What is charged
     arithmetic: str  # What keeps that of a record its own, on this processor: an assumption
-    processes: Processes
+    processes: Processes | None  # None: this one alone
 
 
 @dataclass(frozen=True)

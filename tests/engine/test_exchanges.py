@@ -57,7 +57,7 @@ def two(monkeypatch: pytest.MonkeyPatch) -> Callable[[Gathered], Processes]:
             ("broadcast", lambda *_, **__: None),
         ):
             monkeypatch.setattr(distributed, name, does)
-        return Processes(together=True)
+        return Processes()
 
     return started
 
