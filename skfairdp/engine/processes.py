@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 from weakref import finalize
 
@@ -41,7 +42,8 @@ class Processes:
         self._released = 0
 
     def __enter__(self) -> Self:
-        self._group = distributed.new_group(backend="gloo")
+        with _naming_others():  # one that has failed already closes the connections being made
+            self._group = distributed.new_group(backend="gloo")
         # A group that is freed ends its threads, in torch 2.6 and 2.7 while it holds Python's
         # lock. A thread that has not freed the tensors of an exchange yet needs that lock, and
         # both would wait forever. A backend gives the lock back before it ends its threads, so
@@ -153,13 +155,20 @@ class Processes:
         return found
 
     def _call(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> None:
-        try:
+        with _naming_others():
             operation(*arguments, **options, group=self._group)
-        except RuntimeError as error:
-            raise RuntimeError(
-                "Another process of this fit failed or is gone; its own message says why. Nothing "
-                "is fitted in any process, and what was charged stays charged."
-            ) from error
+
+
+@contextmanager
+def _naming_others() -> Iterator[None]:
+    """Say that another process ended the fit, where an exchange with it fails."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RuntimeError(
+            "Another process of this fit failed or is gone; its own message says why. Nothing "
+            "is fitted in any process, and what was charged stays charged."
+        ) from error
 
 
 def _digest(values: Tensor) -> str:
