@@ -77,7 +77,7 @@ def test_every_fit_of_a_search_with_workers_is_charged(tmp_path) -> None:
     assert len(ledger) == 2 * 3 + 1
     dearest = max(entry.guarantee.epsilon for entry in ledger.entries())
     assert 1.5 * dearest < ledger.totals()[0].epsilon < 5.5
-    assert certify(search, X, sensitive_features=people()[2]).fairness
+    assert certify(search, X, sensitive_features=people()[2], holdout="public").fairness
     assert [entry.activity for entry in ledger.entries()][-1] == "certify"
 
 
@@ -170,7 +170,9 @@ def test_abstaining_leaves_the_charge_to_the_estimator_inside(tmp_path) -> None:
     assert len(ledger) == 1
     AbstainingClassifier(FrozenEstimator(model.estimator_)).fit(X, y, sensitive_features=groups)
     assert len(ledger) == 1
-    model.certify(X, y, sensitive_features=groups)  # about answers given: no row is looked at
+    model.certify(
+        X, y, sensitive_features=groups, holdout="public"
+    )  # about answers given: no row is looked at
     assert len(ledger) == 1
 
 
@@ -230,10 +232,12 @@ def test_each_certificate_says_which_one_it_is(model, tmp_path) -> None:
     X, y, groups = people(seed=1)
     ledger = ledger_in(tmp_path, "held out")
     for j in (1, 2, 3):
-        (text,) = numbers(certify(model, X, y, sensitive_features=groups, ledger=ledger))
+        (text,) = numbers(
+            certify(model, X, y, sensitive_features=groups, ledger=ledger, holdout="public")
+        )
         assert text.startswith(f"This is certificate number {j} on these held-out rows")
         assert "not for the best of several" in text
-    assert numbers(certify(model, X, y, sensitive_features=groups)) == []
+    assert numbers(certify(model, X, y, sensitive_features=groups, holdout="public")) == []
     assert len(ledger) == 3
     assert ledger.totals() == ()  # rows that were declared public
 
@@ -242,9 +246,13 @@ def test_planned_certificates_end(model, tmp_path) -> None:
     X, _, groups = people(seed=1)
     ledger = ledger_in(tmp_path)
     for _ in range(2):
-        certify(model, X, sensitive_features=groups, n_certificates=2, ledger=ledger)
+        certify(
+            model, X, sensitive_features=groups, n_certificates=2, ledger=ledger, holdout="public"
+        )
     with pytest.raises(ValueError, match="a ledger counts the certificates"):
-        certify(model, X, sensitive_features=groups, n_certificates=2, ledger=ledger)
+        certify(
+            model, X, sensitive_features=groups, n_certificates=2, ledger=ledger, holdout="public"
+        )
 
 
 @pytest.mark.parametrize("form", [np.ravel, lambda X: X[:, :2], lambda X: X[0, 0]])
@@ -308,9 +316,9 @@ def test_the_models_own_ledger_is_used_where_no_other_is_given(tmp_path) -> None
     own, other = ledger_in(tmp_path, "own"), ledger_in(tmp_path, "other")
     model = DPSGDClassifier(max_epochs=1, progress=False, ledger=own)
     model.fit(X, y, sensitive_features=groups)
-    model.certify(X, y, sensitive_features=groups)
+    model.certify(X, y, sensitive_features=groups, holdout="public")
     assert [entry.activity for entry in own.entries()] == ["fit", "certify"]
-    certify(model, X, y, sensitive_features=groups, ledger=other)
+    certify(model, X, y, sensitive_features=groups, ledger=other, holdout="public")
     assert (len(own), len(other)) == (2, 1)
 
 
@@ -320,5 +328,5 @@ def test_certificates_that_look_at_no_row_are_not_counted(tmp_path) -> None:
     model = DPSGDClassifier(max_epochs=1, progress=False, ledger=ledger)
     model.fit(X, y, sensitive_features=groups)
     model.certify()
-    model.certify(X, y)
+    model.certify(X, y, holdout="public")
     assert len(ledger) == 1
