@@ -9,6 +9,7 @@ declared bounds. Run as
 
     python -m examples.reproduce.regressors fit RESULTS.jsonl [--data Abalone ...]
     python -m examples.reproduce.regressors report RESULTS.jsonl docs/results/regressors.png
+    python -m examples.reproduce.regressors pairs
 
 The first line reads abalone.csv.gz, law_school_clean.csv.gz and communities_crime.csv.gz from the
 folder that SKFAIRDP_DATA names, needs ``interpret-core`` (the extra ``bench``) and skips what the
@@ -202,11 +203,20 @@ def report(path: Path, picture: Path) -> None:
         print(one["data"], one["epsilon"], one["settings"])
 
 
+def simulated() -> Table:
+    """Numbers that depend on whether two of six columns have one sign, and on two others."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(20_000, 6))
+    together = np.where((X[:, 0] > 0) == (X[:, 1] > 0), 5.0, 3.0)
+    return X, together + X[:, 2] + X[:, 3] + rng.normal(0, 0.5, len(X)), (0.0, 8.0)
+
+
 def compare_pairs(names: list[str]) -> None:
     """Print R² of `DPAdditiveRegressor` without and with pairs, on the splits for choices."""
+    tables = DATA | {"Simulated": simulated}
     print("| data | ε | without | with | difference | pairs chosen |\n|---|---|---|---|---|---|")
-    for name, epsilon in itertools.product(names, (1.0, 4.0)):
-        X, y, bounds = DATA[name]()
+    for name, epsilon in itertools.product([*names, "Simulated"], (1.0, 4.0)):
+        X, y, bounds = tables[name]()
         found: dict[int, list[float]] = {0: [], 8: []}
         chosen: list[str] = []
         for seed, pairs in itertools.product(CHOICES, found):
