@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -191,8 +192,23 @@ class Outlook:
             if labelled and base is not None:
                 line += f"  {int(held * base):>10,}  {held - int(held * base):>10,}"
             yield line
+        yield from self._spelt_alike()
         if labelled and base is not None:
             yield f"  (labels by the declared --base-rate {as_given(base)}; none was looked at)"
+
+    def _spelt_alike(self) -> Iterator[str]:
+        """Ask about values of groups that differ in capitals and blanks alone."""
+        for name, column in pd.DataFrame(self.people.groups).items():
+            found = defaultdict[str, list[str]](list)
+            for value in column.unique():
+                found["".join(str(value).casefold().split())].append(str(value))
+            for first, *others in (sorted(values) for values in found.values()):
+                if others:
+                    merged = quote_word(f"{first}={','.join(others)}")
+                    yield (
+                        f"  (values of {name} differ in capitals or blanks alone; if they are one "
+                        f"group: --merge {merged})"
+                    )
 
     def shown(self, notion: str) -> Iterator[str]:
         tolerance = self.request.tolerance

@@ -374,6 +374,19 @@ def test_a_ratio_that_is_shown_without_a_difference_that_is_not_is_no_success(ca
     assert ("NOT shown by this certificate" in said) is not differ
 
 
+def test_groups_that_are_spelt_alike_are_asked_about(told) -> None:
+    rows = pd.read_csv("bank.csv")
+    rows["sex"] = np.where(rows.index % 3 == 0, rows["sex"].str.upper(), rows["sex"])
+    rows.to_csv("spelt.csv", index=False)
+    asked = ("plan", "spelt.csv", *ASKED)
+    said = told(*asked)[1]
+    assert "if they are one group: --merge F=f)" in said
+    assert "--merge M=m)" in said
+    merged = told(*asked, "--merge", "F=f", "--merge", "M=m")[1]
+    assert "one group" not in merged
+    assert re.findall(r"^  (\w+)  +\d", merged, re.MULTILINE) == ["F", "M"]
+
+
 def test_a_tolerance_that_nobody_named_is_called_the_default(told) -> None:
     asked = ("plan", "bank.csv", *ASKED)
     assert "a tolerance of 0.05 (the default of --tolerance) would" in told(*asked)[1]
