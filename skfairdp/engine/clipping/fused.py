@@ -11,6 +11,7 @@ module, and are summed in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -56,7 +57,8 @@ class FusedClipper(Clipper):
     ) -> None:
         self._stack = stack
         self._size = flat.vector.numel()
-        self._device = flat.vector.device
+        device = flat.vector.device
+        self._zeros = partial(torch.zeros, dtype=torch.float64, device=device)
         slots = {slot.name: slot for slot in flat.layout}
         prefixes = [f"{prefix}." if prefix else "" for prefix in stack.prefixes]
         self._slots = [(slots.get(f"{p}weight"), slots.get(f"{p}bias")) for p in prefixes]
@@ -79,7 +81,7 @@ class FusedClipper(Clipper):
         self._offsets = torch.tensor(
             [width * tiny for side in sides for width in side],
             dtype=torch.float64,
-            device=self._device,
+            device=device,
         ).unsqueeze(1)
         self._products = [
             self._zeros(layer.out_features, -(-(used + 1) // _AT_ONCE) * _AT_ONCE)
@@ -217,17 +219,14 @@ class FusedClipper(Clipper):
     def _weighted_sum(
         self, inputs: list[torch.Tensor], scaled: list[torch.Tensor], parts: list[Part]
     ) -> None:
-        """Add up the gradients of records, given times their coefficients, into a vector (p,).
-
-        `parts`: of the vector.
-        """
+        """Add up gradients of records, given times their coefficients, into parts of a vector."""
         for value, delta, product in zip(inputs, scaled, self._products, strict=True):
             torch.mm(delta.t(), value, out=product)
         for part, of_product in parts:
             part.copy_(of_product)
 
     def _make_sums(self, n_sums: int) -> None:
-        """Make room for sums, and find each layer's part of them and of its product, once."""
+        """Make room for sums, with each layer's part of them and of its product."""
         self._sums = self._zeros(n_sums, self._size)
         self._parts: list[list[Part]] = [[] for _ in self._sums]
         of_layers = list(zip(self._products, self._slots, self._used, strict=True))
@@ -252,9 +251,6 @@ class FusedClipper(Clipper):
         columns = [buffer[:, :used] for buffer, used in zip(inputs, self._used, strict=True)]
         self._rooms[rows] = Room(inputs, columns, norms, norms.unbind(0))
         return self._rooms[rows]
-
-    def _zeros(self, *shape: int) -> torch.Tensor:
-        return torch.zeros(*shape, dtype=torch.float64, device=self._device)
 
 
 def _picker(column: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
