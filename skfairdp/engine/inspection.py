@@ -160,7 +160,8 @@ def refuse_kept_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
 def _watched(module: nn.Module, rows: torch.Tensor, like: torch.Tensor) -> _Made:
     """Tensors that a module is given, and makes, while it answers."""
     given = rows.to(like, copy=True)
-    with SeededDraws(0), _Made(given) as made:
+    made = _Made(given)
+    with SeededDraws(0), made:
         module(given)
     return made
 
