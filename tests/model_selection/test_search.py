@@ -509,7 +509,7 @@ def test_it_can_be_cloned_set_and_certified() -> None:
     search.set_params(estimator__max_epochs=1, n_iter=1)
     other = clone(search).fit(X, y, sensitive_features=groups)
     assert not hasattr(search, "privacy_")
-    certificate = other.certify(X, y, sensitive_features=groups)
+    certificate = other.certify(X, y, sensitive_features=groups, holdout="public")
     assert certificate.verify(other)
     assert certificate.satisfies(epsilon=1.0)
     # A bound that averages over the noise of one fit is not one for the best of several.
@@ -559,7 +559,9 @@ def test_the_ledger_hears_of_one_search_and_keeps_a_crashed_one(tmp_path, monkey
     (entry,) = ledger.entries()
     assert (entry.activity, entry.state) == ("search", "committed")
     assert ledger.totals()[0].epsilon == search.privacy_.epsilon
-    certify(search, X, sensitive_features=groups)  # counted where the search was charged
+    certify(
+        search, X, sensitive_features=groups, holdout="public"
+    )  # counted where the search was charged
     assert [entry.activity for entry in ledger.entries()] == ["search", "certify"]
 
     def crash(*arguments):
