@@ -16,7 +16,7 @@ from typing import Any
 
 try:
     import fcntl
-except ImportError:  # Windows, where a lock belongs to whoever opened the file
+except ImportError:  # Windows, where a lock belongs to the handle that took it
     fcntl = None  # type: ignore[assignment]
 
 import pandas as pd
@@ -297,7 +297,7 @@ def _locked(lock: Path) -> int | None:
         stack.callback(os.close, descriptor)
         with suppress(BlockingIOError, FileNotFoundError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it before may have removed it meanwhile: then another file has that name.
+            # The writer that had it before may have removed it meanwhile: then another file has that name.
             if os.path.samestat(os.fstat(descriptor), lock.stat()):
                 stack.pop_all()
                 return descriptor
