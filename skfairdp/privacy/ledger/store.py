@@ -297,7 +297,7 @@ def _locked(lock: Path) -> int | None:
         stack.callback(os.close, descriptor)
         with suppress(BlockingIOError, FileNotFoundError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The writer that had it before may have removed it meanwhile: then another file has that name.
+            # The last writer may have removed it meanwhile: then another file has that name.
             if os.path.samestat(os.fstat(descriptor), lock.stat()):
                 stack.pop_all()
                 return descriptor
