@@ -176,9 +176,7 @@ def _told_apart(one: nn.Module, other: nn.Module) -> Iterator[str]:
     for (place, first), second in zip(one.named_modules(), other.modules(), strict=True):
         held = vars(second)
         for name, value in vars(first).items():
-            if name not in ("_parameters", "_buffers", "_modules") and not (
-                _alike(value, held.get(name))
-            ):
+            if not _alike(value, held.get(name)):
                 yield f"{place}.{name}".lstrip(".")
 
 
