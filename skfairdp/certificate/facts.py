@@ -20,7 +20,6 @@ PUBLIC, DECLARED, ASSUMED, BOUGHT = SOURCES = ("public", "declared", "assumed", 
 COUNTED = "held-out rows are counted"
 # Value and source of that fact; after WITH_NOISE comes the ε of all counts together.
 AS_PUBLIC_ROWS = "without noise, as public rows", DECLARED
-AS_NOBODY_SAID = "without noise; nobody said that they are public", ASSUMED
 WITH_NOISE = "with noise, at ε = "
 UNKNOWN = "rows of unknown group"
 # Names of outcomes that somebody would rather not have.
@@ -122,4 +121,4 @@ def _trained_on(final: Any) -> tuple[str, object, str]:
     stated = receipt.quote.privacy
     unit = "persons" if stated is not None and stated.protects == "person" else "rows"
     source = DECLARED if sizes.adjacency == "add-remove" else PUBLIC
-    return f"{unit} trained on", f"{sizes.total:,}", BOUGHT if sizes.prior_epsilon else source
+    return f"{unit} trained on", f"{sum(sizes.counts):,}", BOUGHT if sizes.prior_epsilon else source
