@@ -95,8 +95,8 @@ def warn_of_another_fit(model: Any) -> None:
 def warn_of_steps_before(model: Any) -> None:
     """Warn, before a fit is charged, that an earlier step of its Pipeline learned from the rows.
 
-    A help, and no guarantee: a certificate looks at the fitted Pipeline itself. A Pipeline tells
-    its last step nothing of the others, so it is looked for among the callers of the fit.
+    A help, and no guarantee: a certificate looks at the fitted Pipeline itself. A Pipeline shows
+    its last step no others, so it is looked for among the callers of the fit.
     """
     given = vars(model)
     if given.get("epsilon") == math.inf or given.get("reproducible_noise"):
