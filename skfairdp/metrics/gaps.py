@@ -105,16 +105,22 @@ def known_classes(truth: NDArray, guess: NDArray, classes: Sequence | None) -> l
     if not any(pd.isna(part).any() or (part == np.inf).any() for part in (truth, guess)):
         with suppress(TypeError):  # kinds that have no common order
             found = np.union1d(truth, guess)
-    if found is None:
+    # Of texts and numbers numpy makes texts, which are no label of either.
+    if found is None or not _among(found.tolist(), truth, guess):
         raise ValueError("y_true and y_pred must hold labels of one kind, finite and none missing.")
     if classes is None:
         return found.tolist()
     known: list[Hashable] = np.asarray(classes).tolist()
-    if not np.isin(found, np.asarray(classes)).all():
+    if not _among(known, truth, guess):
         raise ValueError(
             f"y_true and y_pred may only hold the declared classes {known!r}; name all of them."
         )
     return known
+
+
+def _among(known: list[Hashable], *labels: NDArray) -> bool:
+    """Whether all labels are among known ones, as they are."""
+    return all(bool((positions(part, known) >= 0).all()) for part in labels)
 
 
 def check_positive(
