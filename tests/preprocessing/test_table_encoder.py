@@ -282,6 +282,7 @@ def test_a_pipeline_composes_events_under_one_relation() -> None:
     assert certify(pickle.loads(pickle.dumps(model))).model_digest == certify(model).model_digest
 
 
+@pytest.mark.filterwarnings("ignore:.* may have learned from the rows")
 def test_other_steps_of_a_pipeline_still_void_or_pass() -> None:
     from sklearn.preprocessing import StandardScaler
 
