@@ -355,9 +355,8 @@ def test_the_fitted_curve_is_the_best_of_those_that_never_rise(seed: int, looks:
     assert (np.diff(fitted) <= 0.0).all()
 
 
-@pytest.mark.parametrize("n_groups", [2, 3])
-def test_the_fit_knows_the_covariance_of_its_noise(n_groups: int) -> None:
-    path, _ = coarse_path("equal_opportunity", n_groups, 5.0, n_classes=2)
+def test_the_fit_knows_the_covariance_of_its_noise() -> None:
+    path, _ = coarse_path("equal_opportunity", 2, 5.0, n_classes=2)
     sums = PrefixSums(path.start, 12.0)
     factor = sums.decoded(np.eye(path.start))
     effects = effects_of(path, 5.0, sums)
@@ -383,7 +382,7 @@ def test_a_curve_that_falls_is_kept_and_one_that_rises_becomes_flat(sign: float)
             changed=np.stack([changed[:, :side][:, ::-1], changed[:, side + 1 :]])[:, None],
         )
         assert of_gaps.differences[0][0] == pytest.approx(gaps)
-        fitted = fitted_gaps(of_gaps, np.eye(side))
+        fitted = fitted_gaps(of_gaps, covariances_of(of_gaps, np.eye(side)))
         if start:
             assert fitted[0] == pytest.approx(gaps)
         else:

@@ -17,7 +17,7 @@ _ROUNDING = 1e-12
 
 def fitted_gaps(
     path: ReleasedPath,
-    covariance: Floats,
+    covariances: Floats,
     looks: Sequence[tuple[float, Floats]] = (),
     std: float = 0.0,
 ) -> Floats:
@@ -27,9 +27,9 @@ def fitted_gaps(
     as the multiplier grows: see ``docs/theory/fair_path.md``. Result: shape of
     `ReleasedPath.differences`.
 
-    `path`: as `start_of` takes it, with noise of `decided` alone. `covariance` (side, side): of the
-    noise in the prefix sums of one side. `looks`: multipliers, and tables of decisions there,
-    (n_groups, n_labels, n_answers), with noise of deviation `std` on each entry.
+    `path`: as `start_of` takes it. `covariances`: of its noise, as `covariances_of` returns them.
+    `looks`: multipliers, and tables of decisions there, (n_groups, n_labels, n_answers), with noise
+    of deviation `std` on each entry.
     """
     tables = [gaps_of_table(path.rates, path.direction, table, std) for _, table in looks]
     known, errors = np.zeros((2, len(path.differences[0]), len(looks)))
@@ -40,18 +40,18 @@ def fitted_gaps(
     looked = np.interp([_t(m) for m, _ in looks], _t(path.multipliers), points)
     places = np.append(points, looked).astype(np.float64)
     fitted = []
-    noise = covariances_of(path, covariance)
     for pair, sign in enumerate(path.rates.dearer(path.direction)):
         values = np.append(path.differences[0][pair], known[pair])
-        of_values = block_diag(noise[pair], np.diag(errors[pair] ** 2))
+        of_values = block_diag(covariances[pair], np.diag(errors[pair] ** 2))
         fitted.append(sign * falling(sign * values, of_values, places))
     return np.array(fitted)
 
 
 def covariances_of(path: ReleasedPath, covariance: Floats) -> Floats:
-    """Covariances of the noise of signed gaps, shape (n_rates * n_pairs, n, n).
+    """Compute covariances of the noise of signed gaps, shape (n_rates * n_pairs, n, n).
 
-    Arguments as those of `fitted_gaps`.
+    `path`: as `start_of` takes it, with noise of `decided` alone. `covariance` (side, side): of the
+    noise in the prefix sums of one side.
     """
     n, side = len(path.multipliers), path.start
     of_counts = np.stack([path.shared_variances(point) for point in range(n)], axis=2)

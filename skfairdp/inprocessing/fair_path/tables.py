@@ -12,7 +12,7 @@ import numpy as np
 
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.envelope import Changes, Codes, Envelopes, lines
-from skfairdp.inprocessing.fair_path.fitted_gaps import fitted_gaps
+from skfairdp.inprocessing.fair_path.fitted_gaps import covariances_of, fitted_gaps
 from skfairdp.inprocessing.fair_path.path import (
     AROUND_ONE,
     COARSE,
@@ -217,20 +217,20 @@ class Tables:
             of_mean = self._planned["ascent"].blocks[0].noise_std / math.sqrt(_ASCENT_STEPS // 2)
             return start_of(coarse, pooled_gaps(coarse, covariance, self._at_one, of_mean))
         if "looks" in self._planned:
-            return self._looked_for(direction, coarse, covariance)
+            return self._looked_for(direction, coarse, covariances_of(coarse, covariance))
         return start_of(coarse)
 
-    def _looked_for(self, direction: Floats, coarse: ReleasedPath, covariance: Floats) -> float:
+    def _looked_for(self, direction: Floats, coarse: ReleasedPath, covariances: Floats) -> float:
         """Find where fitted gaps are smallest, by looks at where they seem to be so far.
 
-        `coarse`, `covariance`: see `fitted_gaps`.
+        `coarse`, `covariances`: see `fitted_gaps`.
         """
         looks: list[tuple[float, Floats]] = []
         std = self._planned["looks"].blocks[0].noise_std
         while True:
             # Without noise there is nothing to fit.
             noisy = std > 0.0
-            gaps = fitted_gaps(coarse, covariance, looks, std) if noisy else coarse.differences[0]
+            gaps = fitted_gaps(coarse, covariances, looks, std) if noisy else coarse.differences[0]
             start = start_of(coarse, (gaps, np.zeros_like(gaps)))
             if len(looks) == _LOOKS:
                 return start
