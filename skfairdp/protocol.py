@@ -41,14 +41,13 @@ bound : {"exact", "difference"}, default="exact"
 count_epsilon : float, optional
     Protects the held-out rows: all counts are released once with discrete Laplace
     noise at this cost, in nats, which is added to the model's own as `holdout`
-    says. None states the counts as they are: give ``holdout="public"`` with it.
+    says. Without it, exact counts are stated, which takes ``holdout="public"``.
 holdout : {"public", "per_record", "by_index", "by_person", "training"}, optional
-    That held-out rows need no protection ("public"). Say so, or buy noisy counts: without
-    either, rows are counted as they are, the certificate says that nobody called them public,
-    and a private model's gives a warning. Or how a record went
-    to training or hold-out: by a draw of its own ("per_record"), so that the larger of the
-    two costs counts; by its position ("by_index"), as in ``train_test_split``, so that they
-    compose (default with `count_epsilon`); with its person ("by_person"), which needs
+    Required with rows, unless `count_epsilon` buys noisy counts. "public": the rows need no
+    protection, and their exact counts may be published. Otherwise, with `count_epsilon`, how a
+    record went to training or hold-out: by a draw of its own ("per_record"), so that the larger
+    of the two costs counts; by its position ("by_index"), as in ``train_test_split``, so that
+    they compose (default with `count_epsilon`); with its person ("by_person"), which needs
     `person_ids`. "training": these are the rows that the model was trained on. Their rates
     are then a remark without a bound, for `count_epsilon` more. See
     docs/theory/certificate.md.
@@ -64,8 +63,9 @@ sklearn.exceptions.NotFittedError
 UnknownGroupError
     When a row's group is not one the model was fitted with.
 ValueError
-    When arguments contradict each other; when the model was trained on these rows, as far as
-    this process knows, and `holdout` does not say so.
+    When arguments contradict each other; when rows are given without `holdout` or
+    `count_epsilon`; when the model was trained on these rows, as far as this process knows, and
+    `holdout` does not say so.
 """
 
 # What is found out about a model's arithmetic, while it is asked many times; None: nothing is kept.

@@ -33,9 +33,8 @@ from skfairdp.certificate.evaluation import (
     leakage_remarks,
     without_bounds,
 )
-from skfairdp.certificate.evaluation_settings import EvaluationSettings
+from skfairdp.certificate.evaluation_settings import EvaluationSettings, refuse_unsaid
 from skfairdp.certificate.facts import (
-    ASSUMED,
     COUNTED,
     PUBLIC,
     UNKNOWN,
@@ -50,7 +49,6 @@ from skfairdp.certificate.holdout import (
     comparable_groups,
     one_row_each,
     refuse_training_rows,
-    warn_of_unprotected,
 )
 from skfairdp.certificate.number_claims import ask_numbers, evaluate_numbers
 from skfairdp.exceptions import UnboundModelError
@@ -238,6 +236,8 @@ def certify(
     >>> certificate.satisfies(tolerance=0.05)
     True
     """
+    if X is not None:
+        refuse_unsaid(holdout, count_epsilon)
     deployed = unwrap(model)
     name, ledger = deployed.name, ledger or deployed.ledger
     of_numbers = is_regressor(deployed.final)
@@ -285,7 +285,6 @@ def certify(
         if person_ids is not None:
             X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids)
         comparable = comparable_groups(deployed, X, sensitive_features, settings)
-        warn_of_unprotected(privacy, settings)
         if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
             evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))
         else:
@@ -302,8 +301,7 @@ def certify(
             if not settings.of_training:
                 facts = (*facts, Fact(COUNTED, *settings.counting))
             if not settings.private and (left := int((comparable.codes < 0).sum())):
-                known = PUBLIC if settings.holdout == "public" else ASSUMED
-                facts = (*facts, Fact(UNKNOWN, f"{left:,}, outside of the claim", known))
+                facts = (*facts, Fact(UNKNOWN, f"{left:,}, outside of the claim", PUBLIC))
             if settings.of_training:
                 evaluation = without_bounds(evaluation)
         if not settings.private:

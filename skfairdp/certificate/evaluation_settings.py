@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from skfairdp.certificate.facts import AS_NOBODY_SAID, AS_PUBLIC_ROWS, BOUGHT, WITH_NOISE
+from skfairdp.certificate.facts import AS_PUBLIC_ROWS, BOUGHT, WITH_NOISE
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.notions import Notion
 from skfairdp.fairness.number_notions import NumberNotion
@@ -24,6 +24,24 @@ from skfairdp.records.groups import Groups
 
 SCORES_SHARE = 0.25  # of count_epsilon, where scores are counted too
 HOLDOUTS = ("public", "per_record", "by_index", "by_person", "training")
+
+
+def refuse_unsaid(
+    holdout: str | None, count_epsilon: float | None, *, buy: str = "give count_epsilon"
+) -> None:
+    """Refuse held-out rows that nobody called public, and whose counts nobody buys.
+
+    `buy` says how the caller buys noisy counts.
+    """
+    if holdout is not None or count_epsilon is not None:
+        return
+    raise ValueError(
+        "holdout was not given, so nobody said whether the people in these rows need protection. "
+        "Exact counts can reveal something about them. If the rows are public, give "
+        f"holdout='public'. If not, {buy}, such as the epsilon of the training: counts are then "
+        "released with noise. If the model was trained on these rows, give "
+        "holdout='training' with count_epsilon."
+    )
 
 
 def parts_of_epsilon(epsilon: float, *, scores: bool) -> tuple[float, ...]:
@@ -91,8 +109,7 @@ class EvaluationSettings:
                 "holdout='training' counts protected rows: give count_epsilon, which is added to "
                 "what the training cost them."
             )
-        of_either = self.holdout in (None, "by_person")
-        if not of_either and self.private is (self.holdout == "public"):
+        if self.holdout is not None and self.private is (self.holdout == "public"):
             raise ValueError(
                 f"holdout={self.holdout!r} contradicts count_epsilon={self.count_epsilon!r}: rows "
                 "that need protection need count_epsilon, and public ones do not."
@@ -128,7 +145,7 @@ class EvaluationSettings:
         """How held-out rows are counted, and who said so: a value and a source of a fact."""
         if self.count_epsilon is not None:
             return f"{WITH_NOISE}{as_given(self.count_epsilon)}", BOUGHT
-        return AS_PUBLIC_ROWS if self.holdout == "public" else AS_NOBODY_SAID
+        return AS_PUBLIC_ROWS
 
     @property
     def unit(self) -> str:
@@ -181,8 +198,7 @@ def holdout_assumptions(
     else:
         if dropped := int((groups.codes < 0).sum()):
             yield f"Rows without a group are outside the claim: {dropped} were left out."
-        said = settings.holdout == "public"
-        yield assumptions.PUBLIC_ROWS if said else assumptions.ROWS_TAKEN_AS_PUBLIC
+        yield assumptions.PUBLIC_ROWS
     if settings.claims > 1:
         kinds = " times bounds of each" if settings.bounds_each > 1 else ""
         yield assumptions.SHARED_ERROR.format(claims=settings.claims, kinds=kinds)

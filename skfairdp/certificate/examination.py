@@ -12,8 +12,8 @@ import numpy as np
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.evaluation import claims_of_mechanism
 from skfairdp.certificate.facts import (
-    AS_NOBODY_SAID,
     AS_PUBLIC_ROWS,
+    ASSUMED,
     BOUGHT,
     COUNTED,
     PUBLIC,
@@ -57,6 +57,8 @@ EPSILON_TOLERANCE = 1e-4
 # Facts of the model itself, and those that somebody declares.
 _OF_MODEL = ("features", "persons trained on", "reason codes", "rows trained on")
 _POSITIVE = "positive outcome"
+# How rows were counted by `certify` while it did not require that somebody calls them public.
+_UNSAID = "without noise; nobody said that they are public", ASSUMED
 _FACTS = (*_OF_MODEL, _POSITIVE, "target column", "group columns", "alternatives", COUNTED, UNKNOWN)
 # A promise about removed records is one about blanked ones, at the same cost.
 _IMPLIED = ("add-remove", "zero-out")
@@ -123,7 +125,7 @@ def _of_counting(certificate: Claims, noisy: set[bool], prices: Iterable[float])
         if fact.name != COUNTED:
             continue
         with_noise = fact.source == BOUGHT and fact.value.startswith(WITH_NOISE)
-        known = with_noise or (fact.value, fact.source) in (AS_PUBLIC_ROWS, AS_NOBODY_SAID)
+        known = with_noise or (fact.value, fact.source) in (AS_PUBLIC_ROWS, _UNSAID)
         other = with_noise and fact.value != spent
         if not known or (noisy and (other or with_noise not in noisy)):
             yield WRONG, f"held-out rows are said to be counted {fact}, unlike in the counts"

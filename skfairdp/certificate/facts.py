@@ -20,7 +20,6 @@ PUBLIC, DECLARED, ASSUMED, BOUGHT = SOURCES = ("public", "declared", "assumed", 
 COUNTED = "held-out rows are counted"
 # Value and source of that fact; after WITH_NOISE comes the ε of all counts together.
 AS_PUBLIC_ROWS = "without noise, as public rows", DECLARED
-AS_NOBODY_SAID = "without noise; nobody said that they are public", ASSUMED
 WITH_NOISE = "with noise, at ε = "
 UNKNOWN = "rows of unknown group"
 # Names of outcomes that somebody would rather not have.

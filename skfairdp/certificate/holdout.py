@@ -19,7 +19,7 @@ from sklearn.utils import get_tags
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.replayed_draws import SINGLE, replayed_answers
 from skfairdp.certificate.score_counts import ScoreCounts
-from skfairdp.exceptions import FairnessWarning, PrivacyWarning, warn_user
+from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.guarantee import json_label
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.foundation.assumptions import (
@@ -29,7 +29,6 @@ from skfairdp.foundation.assumptions import (
     ANSWERS_ONE_BY_ONE,
     ANSWERS_REPLAYED,
 )
-from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.protocol import answers_of
 from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.records.given import trained_on
@@ -92,18 +91,6 @@ def refuse_training_rows(deployed: Deployed, X: Any, settings: EvaluationSetting
             "a model is usually better on its training rows. Certify on held-out rows; or say "
             "holdout='training', with count_epsilon, for a remark on these rows without a bound."
         )
-
-
-def warn_of_unprotected(privacy: PrivacyGuarantee | None, settings: EvaluationSettings) -> None:
-    """Warn where a private model's held-out people are counted as they are, and nobody said so."""
-    if settings.private or settings.holdout == "public" or privacy is None or privacy.is_void:
-        return
-    warn_user(
-        "Nobody said that the held-out rows are public, and they are counted without noise: the "
-        "certificate's epsilon does not cover these people. Give holdout='public' if they need no "
-        "protection, or buy noisy counts with count_epsilon, such as the epsilon of the training.",
-        PrivacyWarning,
-    )
 
 
 def comparable_groups(

@@ -167,8 +167,12 @@ class EveryTolerance(GradientPredictor):
             Of the model that `at` returns for each tolerance. Whichever is picked afterwards,
             its bound holds.
         """
-        from skfairdp.certificate import certify  # so that no fit loads it
+        # Here, so that no fit loads it
+        from skfairdp.certificate import certify
+        from skfairdp.certificate.evaluation_settings import refuse_unsaid
 
+        buy = "certify the model of one tolerance, at(tolerance), with count_epsilon"
+        refuse_unsaid(holdout, None, buy=buy)
         asked = [*tolerances] if isinstance(tolerances, Sequence | np.ndarray) else []
         if not asked:
             raise ValueError(f"'tolerances' must be a list of gaps; got {tolerances!r}.")

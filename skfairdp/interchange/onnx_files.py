@@ -22,6 +22,11 @@ from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.inprocessing.gradient import GradientClassifier
 from skfairdp.inprocessing.regressor import GradientRegressor
+from skfairdp.interchange.additive_graphs import (
+    additive_graph,
+    additive_model,
+    columns_of_inputs,
+)
 from skfairdp.records.numbers import TargetBounds
 from skfairdp.records.stored_rows import LARGEST
 
@@ -40,7 +45,7 @@ _OTHERWISE = (
 def save_onnx(
     model: Any, path: str | PathLike[str], *, certificate: Certificate | None = None
 ) -> None:
-    """Write a fitted net as an ONNX file.
+    """Write a fitted net, or an additive model with its bins, as an ONNX file.
 
     The file has one input, ``X`` (float32, any number of rows of the features that the
     estimator itself gets), and two outputs: ``place`` (int64, shape (n,)), the place of the
@@ -52,13 +57,20 @@ def save_onnx(
     and ``model_digest``. Steps of a pipeline before the estimator are not part of it: export or
     repeat them where the file is run.
 
+    The file of an additive model is in float64, holds its bins and categories, and has two inputs,
+    of which it may lack one: ``X`` (float64), columns of numbers, where NaN is a missing value,
+    and ``texts`` (string), columns of categories, where an empty text is one. ``columns`` in the
+    metadata names the columns of each, in order. A further output is ``contributions`` (float64,
+    shape (n, n_parts)), with the columns of `explain`, whose sum is the score.
+
     Parameters
     ----------
     model : estimator
         Fitted, and one whose answers are those of a single net: DPSGDClassifier, DPSGDFClassifier,
         ImportanceSamplingDPSGDClassifier, DPFermiClassifier, LagrangianDualClassifier,
         RateConstrainedClassifier, FairPathClassifier, DPSGDRegressor or a FairPathRegressor that
-        predicts without groups.
+        predicts without groups. Or a DPAdditiveClassifier or DPAdditiveRegressor with declared
+        bounds, or a Pipeline of a PublicBinner or PrivateTableEncoder and one of them.
     path : str or path
         File to write.
     certificate : Certificate, optional
@@ -69,7 +81,7 @@ def save_onnx(
     ImportError
         Without onnx and onnxscript.
     TypeError
-        For a model that does not answer by a single net.
+        For a model that is neither additive nor one that answers by a single net.
     ValueError
         For a certificate of another model, a net that torch's exporter does not take, such as
         one of images, or a file that answers made-up rows otherwise than the model, such as that
@@ -78,14 +90,18 @@ def save_onnx(
     Notes
     -----
     A certificate speaks of the model in Python. Other runtimes round differently, so rows that
-    lie on a threshold to about 1e-6 may be answered otherwise.
+    lie on a threshold to about 1e-6 may be answered otherwise. Scores of an additive model are
+    the same to the last bit, and probabilities differ by rounding alone. Its texts and numbers
+    are taken as they are: what ``PrivateTableEncoder`` does before (white space off the ends of
+    texts, texts that are numbers, dates) is repeated where the file is run.
 
     Examples
     --------
     >>> from skfairdp.interchange import save_onnx
     >>> save_onnx(model, "model.onnx", certificate=certificate)  # doctest: +SKIP
     """
-    answer = _answer(model)
+    additive = additive_model(model)
+    answer = None if additive is not None else _answer(model)
     if certificate is None:
         certificate = certify(model)
     elif not certificate.verify(model):
@@ -94,9 +110,21 @@ def save_onnx(
             "certify() returned for this fitted model, without a pipeline around it."
         )
     try:
+        import onnx
         import onnxscript  # noqa: F401  (torch's exporter needs it)
     except ImportError as error:
         raise ImportError("ONNX files need pip install skfairdp[onnx]") from error
+    facts = {
+        **_targets(model if answer is not None else additive),
+        "privacy": certificate.sentence,
+        "certificate": certificate.to_json(),
+        "model_digest": certificate.model_digest,
+    }
+    if answer is None:
+        file = additive_graph(additive)
+        onnx.helper.set_model_props(file, facts | columns_of_inputs(additive))
+        onnx.save_model(file, Path(path))
+        return
     with warnings.catch_warnings():
         for kind in (FutureWarning, DeprecationWarning):
             warnings.simplefilter("ignore", kind)  # what the exporter itself will have to change
@@ -120,12 +148,6 @@ def save_onnx(
     parts: list[Any] = [program.model.graph, *program.model.functions.values()]
     for node in (node for part in parts for node in part.all_nodes()):
         node.metadata_props.clear()  # where on this machine the code lies that made it
-    facts = {
-        **_targets(model),
-        "privacy": certificate.sentence,
-        "certificate": certificate.to_json(),
-        "model_digest": certificate.model_digest,
-    }
     program.model.metadata_props.update(facts)
     program.save(Path(path))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -54,14 +54,16 @@ class SearchBudget:
     exact_noise: bool  # Of every candidate
 
     def guarantee(
-        self, noise: NoiseSource, price: float, holdout_fraction: float, names_public: str
+        self, noise: NoiseSource, price: float, holdout_fraction: float, rests_on: Sequence[str]
     ) -> PrivacyGuarantee:
         """State the guarantee of the whole search, at this price of a table of held-out counts.
 
-        `noise`: where noise, split and number of runs come from. `names_public`: which sets are.
+        `noise`: where noise, split and number of runs come from. `rests_on`: assumptions about
+        the tables of held-out rows, and about facts that are public.
         """
         if noise.reproducible:
             return PrivacyGuarantee.void(assumptions.seed_known("noise, split and number of runs"))
+        table, *public = rests_on
         event = self.runs.event(self.event)
         mean, shape = as_given(self.runs.mean), as_given(self.runs.shape)
         return PrivacyGuarantee(
@@ -74,8 +76,8 @@ class SearchBudget:
                 assumptions.BEST_OF_MANY.format(mean=mean, shape=shape),
                 assumptions.DEAREST_REPEATED,
                 f"{assumptions.HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}; "
-                f"{assumptions.ONE_TABLE_EACH.format(epsilon=significant_up(price, 4))}",
-                names_public,
+                f"{table.format(epsilon=significant_up(price, 4))}",
+                *public,
                 f"{noise_text(noise, exact=self.exact_noise)} (counts get noise in integers)",
                 assumptions.TIME_OF_SEARCH,
                 assumptions.starts(),

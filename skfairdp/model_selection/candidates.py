@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
@@ -23,9 +23,11 @@ from sklearn.pipeline import Pipeline
 from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.notions import get_notion
+from skfairdp.foundation.parameters import NONE, check_parameters, check_values
 from skfairdp.inprocessing.gradient import GradientPredictor
 from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.model_selection.holding_out import Divided, Score, noisy_table, score_of
+from skfairdp.model_selection.number_scores import NumberScoring
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import RowFacts
@@ -39,6 +41,7 @@ from skfairdp.records.labels import (
     label_column,
     refuse_labels,
 )
+from skfairdp.records.numbers import INTERVAL
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -54,6 +57,8 @@ OWNED = {
     "reproducible_noise",
     "verbose",
 }
+# Of regressors: errors are compared between the same bounds, and predicted from rows alone.
+OF_NUMBERS = {"group_at_predict", "outside_epsilon", "target_bounds", "target_bounds_epsilon"}
 PRIOR = "'param_distributions'"
 
 
@@ -70,16 +75,12 @@ def check_estimator(estimator: Any) -> None:
     name = type(final).__name__
     if not isinstance(final, GradientPredictor):
         raise ValueError(
-            f"'estimator' must be, or be a Pipeline that ends in, a classifier of skfairdp that "
-            f"trains on noisy gradients, e.g. DPSGDClassifier; got {name}, whose cost is not "
-            "known before it is fitted."
+            f"'estimator' must be, or be a Pipeline that ends in, an estimator of skfairdp that "
+            f"trains on noisy gradients, e.g. DPSGDClassifier or DPSGDRegressor; got {name}, whose "
+            "cost is not known before it is fitted."
         )
-    if not is_classifier(final):
-        raise ValueError(
-            f"'estimator' must predict classes, as candidates are scored by noisy counts of them; "
-            f"got {name}, which predicts numbers. Set its parameters from public facts or from a "
-            "public table; GridSearchCV takes it too, but its scores have no finite cost."
-        )
+    if is_regressor(final):
+        _check_regressor(final)
     settings = final.get_params(deep=False)
     if settings.get("group_sizes_epsilon") is not None:
         raise ValueError(
@@ -100,6 +101,27 @@ def check_estimator(estimator: Any) -> None:
             )
 
 
+def _check_regressor(final: Any) -> None:
+    """Refuse a regressor whose errors have no public bound, or that predicts with groups."""
+    settings = final.get_params(deep=False)
+    check_values(target_bounds=(settings["target_bounds"], INTERVAL, NONE))
+    if settings["target_bounds"] is None:
+        raise ValueError(
+            "'estimator' has target_bounds=None, so each candidate would buy its own bounds, and "
+            "their errors could not be compared. Declare target_bounds=(low, high)."
+        )
+    if settings["outside_epsilon"] is not None:
+        raise ValueError(
+            f"'estimator' sets outside_epsilon={settings['outside_epsilon']!r}: each candidate "
+            "would buy the count again. Leave it at None."
+        )
+    if settings.get("group_at_predict", "none") != "none":
+        raise ValueError(
+            f"'estimator' has group_at_predict={settings['group_at_predict']!r}, and the search "
+            "predicts from the rows alone. Use group_at_predict='none'."
+        )
+
+
 def check_distributions(
     estimator: Any, distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ) -> Any:
@@ -111,7 +133,8 @@ def check_distributions(
             f"mappings; got {distributions!r}."
         )
     for part in parts:
-        owned = sorted(key for key in part if key.rsplit("__", 1)[-1] in OWNED)
+        names = OWNED | OF_NUMBERS if is_regressor(final_of(estimator)) else OWNED
+        owned = sorted(key for key in part if key.rsplit("__", 1)[-1] in names)
         if owned:
             raise ValueError(
                 f"{PRIOR} names {', '.join(owned)}, which the search sets alike for all "
@@ -121,7 +144,30 @@ def check_distributions(
         # Unknown names are found before a row is looked at.
         drawn = next(iter(ParameterSampler(part, 1, random_state=0)))
         candidate = clone(estimator).set_params(**drawn)
+        # So are values that a candidate refuses, and estimators that the search cannot take.
+        listed = [(k, v) for k, vs in part.items() if not hasattr(vs, "rvs") for v in vs]
+        for changed in ({}, *({key: value} for key, value in listed)):
+            final = final_of(with_settings(estimator, {**drawn, **changed}))
+            check_parameters(final, final._parameters)
+            final._check_settings()
     return candidate
+
+
+def _check_kind(model: Any, estimator: Any) -> None:
+    """Refuse a candidate whose score cannot be compared with those of the others."""
+    kinds = [is_regressor(final_of(each)) for each in (model, estimator)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"{PRIOR} mixes classifiers and regressors, which have no score in common. Search over "
+            "one kind."
+        )
+    if kinds[0]:
+        given = [tuple(map(float, final_of(each).target_bounds)) for each in (model, estimator)]
+        if given[0] != given[1]:
+            raise ValueError(
+                f"{PRIOR} has a regressor with target_bounds={given[0]}, where 'estimator' has "
+                f"{given[1]}: errors are compared between the same bounds. Give all the same."
+            )
 
 
 def with_settings(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
@@ -131,6 +177,7 @@ def with_settings(estimator: Any, parameters: Mapping[str, Any] | None, **settin
         # Cloned as in scikit-learn's searches: candidates share no object.
         model.set_params(**{key: clone(value, safe=False) for key, value in parameters.items()})
     check_estimator(model)
+    _check_kind(model, estimator)
     for key, value in model.get_params(deep=True).items():
         leaf = key.rsplit("__", 1)[-1]
         # One progress bar for each candidate would count them.
@@ -176,7 +223,10 @@ def planner(
     """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
     final = final_of(with_settings(estimator, parameters, delta=delta))
     groups = final._encode_groups(rows.sensitive_features, len(rows))
-    return _planner(final, RowFacts(len(rows), groups, n_classes=_n_classes(final, rows.y)))
+    facts = RowFacts(len(rows), groups)
+    if is_classifier(final):
+        facts = replace(facts, n_classes=_n_classes(final, rows.y))
+    return _planner(final, facts)
 
 
 def planner_for(estimator: Any, delta: float, facts: RowFacts) -> Callable[[float], Plan]:
@@ -276,7 +326,7 @@ class Best:
     gap: float | None
     model: Any
     parameters: dict[str, Any]
-    table: NDArray[np.int64]
+    table: NDArray[np.int64] | dict[str, NDArray[np.int64]]
 
 
 def best_of(
@@ -298,7 +348,8 @@ def best_of(
     """
     best: Best | None = None
     said: list[warnings.WarningMessage] = []
-    objective, notion = search._objective, get_notion(search.notion)
+    objective, final = search._objective, final_of(estimator)
+    numbers = NumberScoring.of(search, final.target_bounds) if is_regressor(final) else None
     for _ in range(n_runs):
         seed = int(prior.integers(2**32))
         drawn = ParameterSampler(search.param_distributions, 1, random_state=seed)
@@ -307,12 +358,18 @@ def best_of(
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             model = trained(search, estimator, budget, parameters, parts.training, prior)
-            of_scores = objective == "auc"
-            table = noisy_table(model, parts.held_out, price, noise, with_scores=of_scores)
+            table: Any
+            if numbers is not None:
+                table = numbers.tables(model, parts.held_out, price, noise)
+            else:
+                of_scores = objective == "auc"
+                table = noisy_table(model, parts.held_out, price, noise, with_scores=of_scores)
         check_steps(model)
-        score, gap = score_of(
-            table, objective, notion, final_of(model).classes_, tolerance=search.tolerance
-        )
+        if numbers is not None:
+            score, gap = numbers.score_of(table)
+        else:
+            notion, classes = get_notion(search.notion), final_of(model).classes_
+            score, gap = score_of(table, objective, notion, classes, tolerance=search.tolerance)
         # Of equal scores the first stays, as likely any of them as any other.
         if best is None or score > best.score:
             best, said = Best(score, gap, model, parameters, table), heard

@@ -105,11 +105,16 @@ def score_of(
     gap = None
     if table.shape[0] > 1:
         gap = noisy_gap_estimate(noisy_cells(notion.strata(classes), table.sum(axis=-1)))
+    return score_within(tolerance, value, gap), gap
+
+
+def score_within(tolerance: float | None, value: float, gap: float | None) -> Score:
+    """Score of a candidate with a gap, where `tolerance` is the largest one, or None."""
     if tolerance is None:
-        return Score(0.0, value), gap
+        return Score(0.0, value)
     # No two groups with rows: nothing speaks for the candidate.
     excess = (1.0 if gap is None else gap) - tolerance
-    return Score(-max(excess, 0.0), value), gap
+    return Score(-max(excess, 0.0), value)
 
 
 def _area(counts: NDArray[np.int64]) -> float:

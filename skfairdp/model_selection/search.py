@@ -12,16 +12,27 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_regressor
+from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import get_tags
+from sklearn.utils import RegressorTags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
+from skfairdp.base.predictors import FRESH_FITS, FRESH_REGRESSIONS, expecting
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.fairness.notions import NOTIONS, Notion
-from skfairdp.foundation.assumptions import LABELS_PUBLIC, SETS_PUBLIC
+from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
+from skfairdp.fairness.number_notions import NUMBER_NOTIONS, get_number_notions
+from skfairdp.foundation.assumptions import (
+    LABELS_PUBLIC,
+    ONE_TABLE_EACH,
+    SET,
+    SETS_PUBLIC,
+    TABLES_OF_NUMBERS,
+    TARGET_BOUNDS_DECLARED,
+)
 from skfairdp.foundation.figures import significant_down
 from skfairdp.foundation.parameters import (
     MAPPING,
@@ -37,12 +48,15 @@ from skfairdp.model_selection import candidates
 from skfairdp.model_selection.budget import SearchBudget, search_budget
 from skfairdp.model_selection.holding_out import divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
+from skfairdp.model_selection.number_scores import ABSOLUTE, SQUARED
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
-from skfairdp.records.rows import check_rows
+from skfairdp.records.labels import count_rows
+from skfairdp.records.numbers import check_numbers
+from skfairdp.records.rows import check_features, check_rows
 
 
 class PrivateSearchCV(PrivateClassifier):
@@ -56,9 +70,10 @@ class PrivateSearchCV(PrivateClassifier):
 
     Parameters
     ----------
-    estimator : private classifier, or Pipeline that ends in one
+    estimator : private classifier or regressor, or Pipeline that ends in one
         What is searched over; trains on noisy gradients and protects records, such as
-        `skfairdp.DPSGDClassifier`. Its own epsilon, delta and noise multiplier are not
+        `skfairdp.DPSGDClassifier`. A regressor declares `target_bounds`, between which errors are
+        compared. Its own epsilon, delta and noise multiplier are not
         used. Its plan, with the parameters it has here, is the one event that all
         candidates are charged as; others get the noise that keeps them below it. Give it
         the smallest batch size of the search, or small batches get more noise than they
@@ -74,13 +89,17 @@ class PrivateSearchCV(PrivateClassifier):
         of the searches then run at most 4 candidates.
     epsilon : float, default=1.0
         Budget of the whole search in nats, at least 0.01. Infinity searches without noise.
-    scoring : {"accuracy", "roc_auc"}, default="accuracy"
-        What is maximised, from noisy counts; "roc_auc" needs two classes.
+    scoring : str or None, default=None
+        What is maximised. Of classes: "accuracy", the default, or "roc_auc" (of two), from noisy
+        counts. Of numbers: "neg_mean_absolute_error", the default, or "neg_mean_squared_error",
+        from noisy sums of errors, where targets are clipped to `target_bounds`.
     tolerance : float or None, default=None
         Largest acceptable noisy gap between groups, in [0, 1]. Among candidates that
         keep it the best score wins; if none does, the smallest gap. None: no limit.
     notion : str or Notion, default="demographic_parity"
-        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`, or your own notion.
+        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`, or your own notion. Of numbers:
+        "distribution_gap" (the default means it too), at 15 even thresholds between the bounds,
+        or "mean_gap", as a share of the range of the bounds.
     holdout_fraction : float, default=0.25
         Chance of each record to be held out for scoring.
     score_epsilon : float or None, default=None
@@ -96,13 +115,15 @@ class PrivateSearchCV(PrivateClassifier):
     best_params_ : dict
         Its searched parameters.
     best_score_ : float
-        Its noisy score; flattering, because it won by it.
+        Its noisy score; flattering, because it won by it. Of numbers in units of the target, or
+        in squares of them.
     best_gap_ : float or None
-        Its noisy gap, where there are groups.
-    noisy_counts_ : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins)
-        The noisy table behind both.
+        Its noisy gap, where there are groups; of numbers only with a `tolerance`.
+    noisy_counts_ : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins), or dict
+        The noisy table behind both. Of numbers: "errors", shape (2,), and with a `tolerance`
+        "predictions", shape (n_groups, 16), or (n_groups, 2) of means, in units of 1/1024 record.
     score_epsilon_ : float
-        Pure cost of that table.
+        Pure cost of the table, or of both together.
 
     References
     ----------
@@ -129,7 +150,7 @@ class PrivateSearchCV(PrivateClassifier):
     shape: float = 1
     epsilon: float = 1.0
     delta: float = 1e-6
-    scoring: str = "accuracy"
+    scoring: str | None = None
     tolerance: float | None = None
     notion: str | Notion = "demographic_parity"
     holdout_fraction: float = 0.25
@@ -140,9 +161,9 @@ class PrivateSearchCV(PrivateClassifier):
         "n_iter": (Number(1.0, 1e6),),
         "shape": (Number(0.0, 1e3),),
         "epsilon": (Number(0.01, finite=False),),
-        "scoring": (Choice(("accuracy", "roc_auc")),),
+        "scoring": (Choice(("accuracy", "roc_auc", ABSOLUTE, SQUARED)), NONE),
         "tolerance": (Number(0.0, 1.0), NONE),
-        "notion": (Choice(tuple(NOTIONS)), Kind((Notion,), "a Notion")),
+        "notion": (Choice((*NOTIONS, *NUMBER_NOTIONS)), Kind((Notion,), "a Notion")),
         "holdout_fraction": (PROBABILITY,),
         "score_epsilon": (Number(1e-4, 1e3), NONE),
     }
@@ -165,6 +186,7 @@ class PrivateSearchCV(PrivateClassifier):
         check_parameters(self, self._parameters)
         candidates.check_estimator(self.estimator)
         candidate = candidates.check_distributions(self.estimator, self.param_distributions)
+        self._check_scoring()
         if self.tolerance is not None and sensitive_features is None:
             raise ValueError(
                 "'tolerance' is set, but fit got sensitive_features=None: pass the group of each "
@@ -181,7 +203,7 @@ class PrivateSearchCV(PrivateClassifier):
         budget, price = self._terms(
             runs, lambda: candidates.planner(estimator, None, self.delta, parts.training)
         )
-        names = SETS_PUBLIC if parts.groups else LABELS_PUBLIC
+        names = self._rests_on(bool(parts.groups))
         stated = None
         if budget is not None:
             stated = budget.guarantee(noise, price, self.holdout_fraction, names)
@@ -195,7 +217,8 @@ class PrivateSearchCV(PrivateClassifier):
         self.best_estimator_, self.best_params_ = best.model, best.parameters
         self.best_score_, self.best_gap_ = best.score.value, best.gap
         self.noisy_counts_, self.score_epsilon_ = best.table, price
-        self.classes_ = final.classes_
+        if not self._of_numbers:
+            self.classes_ = final.classes_
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(best.model, name):
                 setattr(self, name, getattr(best.model, name))
@@ -216,13 +239,21 @@ class PrivateSearchCV(PrivateClassifier):
                 rows = candidate[:-1].fit_transform(deepcopy(rows))
                 candidates.check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
             candidate = last
-        if rows is not X and get_tags(candidate).input_tags.categorical:  # a table of levels
+        of_levels = get_tags(candidate).input_tags.categorical  # a table of levels
+        images = getattr(candidate, "net", None) is not None
+        if self._of_numbers:
+            if of_levels:
+                return X, check_numbers(self, y, count_rows(X))
+            checked = check_features(self, rows, allow_nd=images, reset=True)
+            as_given = isinstance(self.estimator, Pipeline) or isinstance(X, pd.DataFrame)
+            return X if as_given else checked, check_numbers(self, y, len(checked))
+        if rows is not X and of_levels:
             return X, y
         checked, labels = check_rows(
             self,
             rows,
             y,
-            allow_nd=getattr(candidate, "net", None) is not None,
+            allow_nd=images,
             labels_declared=getattr(candidate, "classes", None) is not None,
         )
         if isinstance(self.estimator, Pipeline):
@@ -233,6 +264,26 @@ class PrivateSearchCV(PrivateClassifier):
         super()._check_settings()
         candidates.check_estimator(self.estimator)
         candidates.check_distributions(self.estimator, self.param_distributions)
+        self._check_scoring()
+
+    def _check_scoring(self) -> None:
+        """Refuse a score or a gap of classes for numbers, and the other way round."""
+        known = (ABSOLUTE, SQUARED) if self._of_numbers else ("accuracy", "roc_auc")
+        predicts = "numbers" if self._of_numbers else "classes"
+        if self.scoring is not None and self.scoring not in known:
+            raise ValueError(
+                f"The 'scoring' parameter of a search over models that predict {predicts} must be "
+                f"one of {[*known]} or None. Got {self.scoring!r} instead."
+            )
+        if self._of_numbers:
+            get_number_notions([self.notion])
+        else:
+            get_notion(self.notion)
+
+    @property
+    def _of_numbers(self) -> bool:
+        """Whether the search is over regressors."""
+        return is_regressor(candidates.final_of(self.estimator))
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
         """Price the search for the expected number of training rows; a fit draws them."""
@@ -246,7 +297,7 @@ class PrivateSearchCV(PrivateClassifier):
         budget, price = self._terms(
             runs, lambda: candidates.planner_for(self.estimator, self.delta, training)
         )
-        names = SETS_PUBLIC if groups is not None else LABELS_PUBLIC
+        names = self._rests_on(groups is not None)
         stated = None
         if budget is not None:
             stated = budget.guarantee(noise, price, self.holdout_fraction, names)
@@ -255,6 +306,14 @@ class PrivateSearchCV(PrivateClassifier):
             "charged for the number that is drawn, under the same epsilon."
         )
         return Quote(type(self).__name__, facts, stated, charge=stated or NOISELESS, note=note)
+
+    def _rests_on(self, with_groups: bool) -> tuple[str, ...]:
+        """Assumptions about the tables of held-out rows, and about facts that are public."""
+        if self._of_numbers:
+            groups = SET.format(name="groups", known="public")
+            public = (TARGET_BOUNDS_DECLARED, groups) if with_groups else (TARGET_BOUNDS_DECLARED,)
+            return (TABLES_OF_NUMBERS, *public)
+        return ONE_TABLE_EACH, SETS_PUBLIC if with_groups else LABELS_PUBLIC
 
     def _terms(
         self, runs: NumberOfRuns, planner: Callable[[], Callable[[float], Plan]]
@@ -278,11 +337,19 @@ class PrivateSearchCV(PrivateClassifier):
     @property
     def _objective(self) -> str:
         """Name of the score in tables of results."""
+        if self.scoring is None:
+            return ABSOLUTE if self._of_numbers else "accuracy"
         return "auc" if self.scoring == "roc_auc" else self.scoring
 
     def predict(self, X: ArrayLike) -> NDArray:
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Compute the accuracy of `predict`, or R² where it predicts numbers."""
+        if self._of_numbers:
+            return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+        return super().score(X, y, sample_weight)
 
     @available_if(lambda self: hasattr(candidates.final_of(self.estimator), "predict_proba"))
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -297,6 +364,11 @@ class PrivateSearchCV(PrivateClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        if self._of_numbers:
+            tags.estimator_type, tags.classifier_tags = "regressor", None
+            tags.regressor_tags = RegressorTags(poor_score=True)
+            fresh = FRESH_FITS | FRESH_REGRESSIONS if tags.non_deterministic else {}
+            return expecting(tags, fresh)
         tags.classifier_tags.multi_class = getattr(
             candidates.final_of(self.estimator), "_multiclass", True
         )

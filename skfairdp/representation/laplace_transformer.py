@@ -137,7 +137,11 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
             return self.randomizer_.release(truncated, noise)
 
     def certify(  # type: ignore[override]
-        self, X: ArrayLike | None = None, *, sensitive_features: ArrayLike | None = None
+        self,
+        X: ArrayLike | None = None,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        holdout: str | None = None,
     ) -> Certificate:
         """State what the releases so far promise, and what follows for every predictor.
 
@@ -148,6 +152,8 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
             they are released once more, to measure the information of a release about the group.
         sensitive_features : array-like, shape (n_samples,), optional
             Their groups.
+        holdout : {"public"}, optional
+            Required with `X`: that these rows need no protection.
 
         Returns
         -------
@@ -160,7 +166,6 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
 
         check_is_fitted(self)
         notions = list(NOTIONS_OF_RELEASES)
-        holdout = None if X is None else "public"  # as the docstring asks
         return certify(
             self, X, sensitive_features=sensitive_features, notion=notions, holdout=holdout
         )

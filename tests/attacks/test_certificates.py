@@ -48,8 +48,8 @@ from tests.common.roster import (
 X, Y, GROUPS = people()
 NOTIONS = ["demographic_parity", "equalized_odds"]
 SETTINGS: dict[str, dict[str, Any]] = {
-    "exact": {"n_certificates": 2},
-    "difference": {"bound": "difference"},
+    "exact": {"n_certificates": 2, "holdout": "public"},
+    "difference": {"bound": "difference", "holdout": "public"},
     "noisy": {"count_epsilon": 0.8, "holdout": "per_record", "notion": "demographic_parity"},
     "noisy, public sizes": {
         "count_epsilon": 0.8,
@@ -72,7 +72,9 @@ def texts(model: Any) -> dict[str, str]:
         for name, settings in SETTINGS.items()
     }
     around = clone(SMOOTHED["FairSmooth of FM"]).fit(X, Y, sensitive_features=GROUPS)
-    made["smoothed"] = certify(around, X, Y, sensitive_features=GROUPS, notion=NOTIONS)
+    made["smoothed"] = certify(
+        around, X, Y, sensitive_features=GROUPS, notion=NOTIONS, holdout="public"
+    )
     return {name: certificate.to_json() for name, certificate in made.items()}
 
 
@@ -200,7 +202,7 @@ def examined(certificate: Certificate) -> examination.Examination:
 @pytest.mark.parametrize("name", KINDS)
 def test_certificates_of_every_kind_are_recomputed(name) -> None:
     fitted = clone(KINDS[name][name]).fit(X, Y, sensitive_features=GROUPS)
-    certificate = certify(fitted, X, Y, sensitive_features=GROUPS, notion=NOTIONS)
+    certificate = certify(fitted, X, Y, sensitive_features=GROUPS, notion=NOTIONS, holdout="public")
     found = examined(certificate)
     assert (found.wrong, found.missing) == ((), ())
     assert len(found.recomputed) > len(certificate.fairness)
@@ -221,7 +223,7 @@ def test_certificates_of_answers_and_of_releases_are_recomputed(model) -> None:
 def test_the_certificate_of_a_search_is_recomputed() -> None:
     search = PrivateSearchCV(ROSTER["DP-SGD"], {"max_grad_norm": [0.3, 1.0]}, n_iter=2)
     search.fit(X, Y, sensitive_features=GROUPS)
-    found = examined(certify(search, X, Y, sensitive_features=GROUPS))
+    found = examined(certify(search, X, Y, sensitive_features=GROUPS, holdout="public"))
     assert (found.wrong, found.missing) == ((), ())
     assert "epsilon" in found.recomputed
 
@@ -230,7 +232,7 @@ def test_what_no_event_says_is_named() -> None:
     """A budget fixed in advance, and a mechanism that is no event of the accountant."""
     for name, room in (("thinning before DP-SGD", AROUND), ("randomised attribute", APART)):
         fitted = clone(room[name]).fit(X, Y, sensitive_features=GROUPS)
-        found = examined(certify(fitted, X, Y, sensitive_features=GROUPS))
+        found = examined(certify(fitted, X, Y, sensitive_features=GROUPS, holdout="public"))
         assert found.wrong == ()
         assert found.missing == (
             "epsilon: the guarantee holds no event, from which its cost would follow",
@@ -732,7 +734,9 @@ def test_a_certificate_says_which_outcome_is_the_positive_one() -> None:
     rows, groups = rng.normal(size=(200, 1)), rng.integers(2, size=200)
     y = np.where(rows[:, 0] > 0, "approve", "deny")
     around = LogisticRegression().fit(rows, y)
-    certificate = certify(around, rows, y, sensitive_features=groups, notion="equal_opportunity")
+    certificate = certify(
+        around, rows, y, sensitive_features=groups, notion="equal_opportunity", holdout="public"
+    )
     (claim,) = certificate.fairness
     assert {count.stratum for count in claim.counts} == {"label deny"}
     assert "The positive outcome is 'deny', and the other one 'approve'." in claim.assumptions

@@ -89,7 +89,7 @@ def divided():
 
 def test_no_sentence_about_the_model_quotes_an_average(divided):
     model, X, groups = divided
-    certificate = certify(model, X, sensitive_features=groups)
+    certificate = certify(model, X, sensitive_features=groups, holdout="public")
     found = bounds(certificate)
     assert found[ANYBODY] < 0.05 < found[AVERAGED] < 0.1 < 0.9 < found[DEPLOYED]
     assert not certificate.satisfies(tolerance=0.5)
@@ -105,7 +105,7 @@ def test_no_sentence_about_the_model_quotes_an_average(divided):
 
 def test_every_text_gives_each_bound_its_scope_confidence_and_people(divided):
     model, X, groups = divided
-    certificate = certify(model, X, sensitive_features=groups)
+    certificate = certify(model, X, sensitive_features=groups, holdout="public")
     terms = {
         DEPLOYED: "deployed model; 95 % confidence; people like the 2000 held out",
         AVERAGED: "averaged over its draws; 95 % confidence; people like the 2000 held out",
@@ -154,7 +154,7 @@ def test_what_is_counted_is_what_predict_answers(name, crowd):
     model = copy.deepcopy(MODELS[name]).fit(X[:500], y[:500], sensitive_features=groups[:500])
     held, of = X[500:], groups[500:]
     asked = {"sensitive_features": of} if name == "revised" else {}
-    certificate = certify(model, held, sensitive_features=of)
+    certificate = certify(model, held, sensitive_features=of, holdout="public")
     claim = certificate.fairness[0]
     assert claim.scope == DEPLOYED
     # Whoever loads the model later, in another process, answers as was counted: the key is in the
@@ -193,14 +193,18 @@ class BeyondTheMean(CoinPerCall):
 
 def test_draws_that_rows_of_one_call_share_are_made_for_each_row_alone():
     X, _, groups = drawn(proxy, 2000, np.random.default_rng(2))
-    claim = certify(CoinPerCall().fit(X), X, sensitive_features=groups).fairness[0]
+    claim = certify(CoinPerCall().fit(X), X, sensitive_features=groups, holdout="public").fairness[
+        0
+    ]
     # The average over coins is .45 for everyone who is asked; one coin a call would show 0 or .9.
     # Binomial: the estimate is off by .1 with probability 1e-8.
     assert abs(claim.estimate - 0.45) < 0.1
     assert claim.bound >= 0.45
     assert any("one row at a time" in text for text in claim.assumptions)
     X = np.random.default_rng(2).normal(size=(2000, 1)) + groups[:, None]
-    claim = certify(BeyondTheMean().fit(X), X, sensitive_features=groups).fairness[0]
+    claim = certify(
+        BeyondTheMean().fit(X), X, sensitive_features=groups, holdout="public"
+    ).fairness[0]
     assert claim.estimate == 0.0  # no row exceeds its own mean
 
 
@@ -211,7 +215,7 @@ def test_a_reduction_that_draws_from_the_global_generator_has_draws_of_its_own_f
     model = ExponentiatedGradient(LogisticRegression(), DemographicParity(), max_iter=5)
     model.fit(X[:300], y[:300], sensitive_features=groups[:300])
     np.random.seed(0)  # noqa: NPY002 - its generator
-    claim = certify(model, X[300:], sensitive_features=groups[300:]).fairness[0]
+    claim = certify(model, X[300:], sensitive_features=groups[300:], holdout="public").fairness[0]
     assert any("draws anew for each row" in text for text in claim.assumptions)
     assert all(isinstance(count.successes, int) for count in claim.counts)
     chance = model._pmf_predict(X[300:])[:, 1]
@@ -225,7 +229,7 @@ def test_nobody_is_asked_twice_where_an_answer_costs_privacy():
     X, y, groups = drawn(twelve, 600, np.random.default_rng(4))
     released = make_pipeline(LaplaceTransformer(0.5), LogisticRegression()).fit(X, y)
     before = released[0].releases_.total
-    claim = certify(released, X, sensitive_features=groups).fairness[0]
+    claim = certify(released, X, sensitive_features=groups, holdout="public").fairness[0]
     assert released[0].releases_.total == before + 2  # one for the answers, one for the leakage
     assert any("draws that it makes anew for each answer" in text for text in claim.assumptions)
     model = RandomizedAttributeClassifier(epsilon=2.0, max_iter=3, group_at_predict="randomized")
@@ -235,7 +239,7 @@ def test_nobody_is_asked_twice_where_an_answer_costs_privacy():
     model.predict = lambda rows, *, sensitive_features=None: (
         asked.append(len(rows)) or original(rows, sensitive_features=sensitive_features)
     )
-    claim = certify(model, X, sensitive_features=groups).fairness[0]
+    claim = certify(model, X, sensitive_features=groups, holdout="public").fairness[0]
     assert asked == [600]
     assert any("draws that it makes anew for each answer" in text for text in claim.assumptions)
 
@@ -274,7 +278,7 @@ def test_bounds_hold_for_what_they_are_about_where_few_different_rows_exist(kind
     for _ in range(HOLDOUTS):
         model.key_ = rng.bytes(8)  # as made by a fit, before the hold-out is drawn
         X, y, groups = drawn(kind, 1000, rng)
-        found = bounds(certify(model, X, sensitive_features=groups))
+        found = bounds(certify(model, X, sensitive_features=groups, holdout="public"))
         gap = gap_of(model.predict(rows), shares)
         failures[DEPLOYED] += found[DEPLOYED] < gap
         failures[AVERAGED] += found[AVERAGED] < average
@@ -299,7 +303,7 @@ def test_bounds_on_fairdp_that_draws_hold_where_few_different_rows_exist(setting
     for _ in range(HOLDOUTS):
         model.key_ = rng.bytes(32)
         X, y, groups = drawn(twelve, 1000, rng)
-        found = bounds(certify(model, X, sensitive_features=groups))
+        found = bounds(certify(model, X, sensitive_features=groups, holdout="public"))
         gap = gap_of(model.predict(rows), shares)
         failures[DEPLOYED] += found[DEPLOYED] < gap
         failures[AVERAGED] += found[AVERAGED] < gap
@@ -327,7 +331,7 @@ def test_bounds_hold_for_draws_made_anew_for_each_answer():
         yes = [draws < (1 - scores) * low + scores * high for low, high in model.decision_rates_.T]
         rate = [shares[g] @ (kept * yes[g] + (1 - kept) * yes[1 - g]) for g in (0, 1)]
         X, y, groups = drawn(twelve, 600, rng)
-        claim = certify(model, X, sensitive_features=groups).fairness[0]
+        claim = certify(model, X, sensitive_features=groups, holdout="public").fairness[0]
         failures += claim.bound < abs(rate[0] - rate[1])
         above += claim.estimate < abs(rate[0] - rate[1])
     assert failures < TOO_MANY <= above

@@ -463,6 +463,7 @@ def test_certificates_say_nothing_of_a_row(
             sensitive_features=groups,
             notion="equalized_odds",
             count_epsilon=count_epsilon,
+            holdout="by_index" if count_epsilon else "public",
         )
 
     # The number of held-out rows is a part of a certificate.

@@ -167,7 +167,7 @@ def test_a_void_claim_stays_void_and_satisfies_nothing(rows):
 
 def test_a_foreign_estimator_gets_fairness_but_no_privacy(rows):
     model = LogisticRegression().fit(rows.X, rows.y)
-    certificate = certify(model, rows.X, sensitive_features=rows.groups)
+    certificate = certify(model, rows.X, sensitive_features=rows.groups, holdout="public")
     assert (
         "LogisticRegression is not an estimator of skfairdp" in certificate.privacy.assumptions[0]
     )
@@ -179,7 +179,7 @@ def test_a_wrapper_around_ours_is_void_and_says_why(rows):
     wrapper = ThresholdOptimizer(
         estimator=inner, prefit=True, predict_method="predict", constraints="demographic_parity"
     ).fit(rows.X, rows.y, sensitive_features=rows.groups)
-    certificate = certify(wrapper, rows.X, rows.y, sensitive_features=rows.groups)
+    certificate = certify(wrapper, rows.X, rows.y, sensitive_features=rows.groups, holdout="public")
     assert "around an estimator of skfairdp" in certificate.privacy.assumptions[0]
     assert certificate.fairness[0].informative
 
@@ -190,7 +190,7 @@ def test_a_search_is_void_and_names_what_its_fits_cost(rows):
         {"thresholdclassifier__threshold": [0.0, 0.1]},
         cv=3,
     ).fit(rows.X, rows.y)
-    certificate = certify(search, rows.X, sensitive_features=rows.groups)
+    certificate = certify(search, rows.X, sensitive_features=rows.groups, holdout="public")
     assert certificate.privacy.is_void
     assert certificate.privacy.assumptions[0].startswith("GridSearchCV chose this model")
     hits = [search.predict(rows.X)[rows.groups == g].sum() for g in ("a", "b")]
@@ -200,7 +200,7 @@ def test_a_search_is_void_and_names_what_its_fits_cost(rows):
 def test_a_search_inside_a_pipeline_is_unwrapped(rows):
     search = GridSearchCV(ThresholdClassifier(), {"threshold": [0.0, 0.1]}, cv=2)
     model = make_pipeline(Doubler(), search).fit(rows.X, rows.y)
-    certificate = certify(model, rows.X, sensitive_features=rows.groups)
+    certificate = certify(model, rows.X, sensitive_features=rows.groups, holdout="public")
     assert "GridSearchCV" in certificate.privacy.assumptions[0]
     assert certificate.verify(model)
 
@@ -209,7 +209,7 @@ def test_a_search_that_pays_for_itself_states_its_own_cost(rows):
     mechanism = DPSGDClassifier(max_epochs=1, progress=False)
     search = PrivateSearchCV(mechanism, {"max_grad_norm": [0.5, 1.0]}, random_state=0)
     search.fit(rows.X, rows.y)
-    certificate = certify(search, rows.X, sensitive_features=rows.groups)
+    certificate = certify(search, rows.X, sensitive_features=rows.groups, holdout="public")
     assert certificate.privacy == search.privacy_
     (alternatives,) = (fact for fact in certificate.facts if fact.name == "alternatives")
     assert alternatives.value == "10 expected candidates, compared by PrivateSearchCV"
@@ -284,7 +284,7 @@ def test_a_file_without_the_events_that_its_model_has_is_not_its_own(rows):
         assert not dataclasses.replace(certificate, privacy=forged).verify(model)
     # A model of which no events are known, as of a rule of its own, has such a total.
     model.privacy_ = dataclasses.replace(model.privacy_, **without)
-    own = certify(model, rows.X, sensitive_features=rows.groups)
+    own = certify(model, rows.X, sensitive_features=rows.groups, holdout="public")
     assert own.privacy.event is None
     assert own.verify(model)
 

@@ -27,7 +27,7 @@ def rates(rows, selected):
 
 
 def test_deployed_bound_is_that_of_the_counts(model, rows):
-    certificate = certify(model, rows.X, sensitive_features=rows.groups)
+    certificate = certify(model, rows.X, sensitive_features=rows.groups, holdout="public")
     hits, sizes = rates(rows, model.predict(rows.X))
     claim = certificate.fairness[0]
     assert claim.bound == gap_upper_bound(hits, sizes)
@@ -43,7 +43,9 @@ def test_deployed_bound_is_that_of_the_counts(model, rows):
 
 
 def test_difference_form_is_the_other_bound(model, rows):
-    claim = certify(model, rows.X, sensitive_features=rows.groups, bound="difference").fairness[0]
+    claim = certify(
+        model, rows.X, sensitive_features=rows.groups, bound="difference", holdout="public"
+    ).fairness[0]
     hits, sizes = rates(rows, model.predict(rows.X))
     assert claim.bound == gap_upper_bound(hits, sizes, bound="difference")
 
@@ -51,7 +53,12 @@ def test_difference_form_is_the_other_bound(model, rows):
 @pytest.mark.parametrize("convert", [list, np.asarray, pd.Series, pd.DataFrame])
 def test_groups_and_labels_come_in_every_container(model, rows, convert):
     expected = certify(
-        model, rows.X, rows.y, sensitive_features=rows.groups, notion="equalized_odds"
+        model,
+        rows.X,
+        rows.y,
+        sensitive_features=rows.groups,
+        notion="equalized_odds",
+        holdout="public",
     )
     labels = rows.y.tolist() if convert is list else rows.y
     found = certify(
@@ -60,13 +67,16 @@ def test_groups_and_labels_come_in_every_container(model, rows, convert):
         pd.Series(labels, index=np.arange(600) + 7) if convert is pd.Series else labels,
         sensitive_features=convert(rows.groups),
         notion="equalized_odds",
+        holdout="public",
     )
     assert found == expected
 
 
 def test_several_notions_share_the_error(model, rows):
     notions = ["demographic_parity", "equal_opportunity"]
-    certificate = certify(model, rows.X, rows.y, sensitive_features=rows.groups, notion=notions)
+    certificate = certify(
+        model, rows.X, rows.y, sensitive_features=rows.groups, notion=notions, holdout="public"
+    )
     hits, sizes = rates(rows, model.predict(rows.X))
     claim = certificate.fairness[0]
     assert claim.bound == gap_upper_bound(hits, sizes, confidence_level=0.975)
@@ -76,29 +86,43 @@ def test_several_notions_share_the_error(model, rows):
 
 def test_planned_certificates_share_the_error_and_say_which_they_are(model, rows):
     claim = certify(
-        model, rows.X, sensitive_features=rows.groups, n_certificates=5, certificate_index=2
+        model,
+        rows.X,
+        sensitive_features=rows.groups,
+        n_certificates=5,
+        certificate_index=2,
+        holdout="public",
     ).fairness[0]
     hits, sizes = rates(rows, model.predict(rows.X))
     assert claim.bound == pytest.approx(gap_upper_bound(hits, sizes, confidence_level=0.99))
     assert any("number 2" in text and "of 5" in text for text in claim.assumptions)
-    later = certify(model, rows.X, sensitive_features=rows.groups, certificate_index=3)
+    later = certify(
+        model, rows.X, sensitive_features=rows.groups, certificate_index=3, holdout="public"
+    )
     assert any("not for the best of several" in text for text in later.fairness[0].assumptions)
 
 
 @pytest.mark.parametrize("check_ids", ["yes", 1, None])
 def test_whether_to_look_for_ids_is_true_or_false(model, rows, check_ids):
     with pytest.raises(ValueError, match="check_ids=.* give True or False"):
-        certify(model, rows.X, check_ids=check_ids)
+        certify(model, rows.X, check_ids=check_ids, holdout="public")
 
 
 def test_unknown_group_raises(model, rows):
     with pytest.raises(UnknownGroupError):
-        certify(model, rows.X, sensitive_features=np.where(rows.groups == "a", "c", "b"))
+        certify(
+            model,
+            rows.X,
+            sensitive_features=np.where(rows.groups == "a", "c", "b"),
+            holdout="public",
+        )
 
 
 def test_a_known_group_without_rows_leaves_no_useful_bound(model, rows):
     half = slice(0, 300)
-    certificate = certify(model, rows.X[half], sensitive_features=rows.groups[half])
+    certificate = certify(
+        model, rows.X[half], sensitive_features=rows.groups[half], holdout="public"
+    )
     assert certificate.fairness[0].bound == 1.0
     assert certificate.sentence.startswith("No useful bound")
     assert "1.0000" not in str(certificate)
@@ -107,34 +131,36 @@ def test_a_known_group_without_rows_leaves_no_useful_bound(model, rows):
 def test_rows_without_a_group_are_outside_the_claim(model, rows):
     groups = rows.groups.astype(object)
     groups[:7] = None
-    certificate = certify(model, rows.X, sensitive_features=groups)
+    certificate = certify(model, rows.X, sensitive_features=groups, holdout="public")
     assert certificate.n_rows == 593
     assert any("7 were left out" in text for text in certificate.fairness[0].assumptions)
-    kept = certify(model, rows.X[7:], sensitive_features=groups[7:])
+    kept = certify(model, rows.X[7:], sensitive_features=groups[7:], holdout="public")
     assert kept.fairness[0].bound == certificate.fairness[0].bound
 
 
 def test_without_groups_nothing_is_claimed_about_them(model, rows):
-    certificate = certify(model, rows.X, rows.y)
+    certificate = certify(model, rows.X, rows.y, holdout="public")
     assert all(claim.scope != "deployed model" for claim in certificate.fairness)
     assert "No sensitive_features" in certificate.remarks[0]
 
 
 def test_a_model_fitted_without_groups_can_be_evaluated_with_them(rows):
     model = ThresholdClassifier().fit(rows.X, rows.y)
-    certificate = certify(model, rows.X, sensitive_features=rows.groups)
+    certificate = certify(model, rows.X, sensitive_features=rows.groups, holdout="public")
     assert certificate.fairness[0].groups == ("a", "b")
 
 
 def test_declared_groups_replace_those_of_the_fit(model, rows):
     other = np.where(rows.X[:, 1] > 0, "north", "south")
-    certificate = certify(model, rows.X, sensitive_features=other, groups=["north", "south"])
+    certificate = certify(
+        model, rows.X, sensitive_features=other, groups=["north", "south"], holdout="public"
+    )
     assert certificate.fairness[0].groups == ("north", "south")
 
 
 def test_one_group_allows_no_claim(rows):
     model = ThresholdClassifier().fit(rows.X, rows.y)
-    certificate = certify(model, rows.X, sensitive_features=["x"] * 600)
+    certificate = certify(model, rows.X, sensitive_features=["x"] * 600, holdout="public")
     assert certificate.fairness == ()
     assert "Only one group" in certificate.remarks[0]
 
@@ -144,7 +170,12 @@ def test_string_labels_and_many_classes_are_evaluated():
     X, y = rng.normal(size=(900, 2)), rng.choice(["red", "green", "blue"], 900)
     model = LogisticRegression().fit(X, y)
     certificate = certify(
-        model, X, y, sensitive_features=rng.integers(2, size=900), notion="equalized_odds"
+        model,
+        X,
+        y,
+        sensitive_features=rng.integers(2, size=900),
+        notion="equalized_odds",
+        holdout="public",
     )
     strata = {count.stratum for count in certificate.fairness[0].counts}
     assert len(strata) == 9
@@ -163,20 +194,24 @@ def test_rows_of_a_notion_of_yours_are_a_part_whatever_it_calls_them(model, rows
         needs_labels=True,
         cells=negatives,
     )
-    certificate = certify(model, rows.X, rows.y, sensitive_features=rows.groups, notion=notion)
+    certificate = certify(
+        model, rows.X, rows.y, sensitive_features=rows.groups, notion=notion, holdout="public"
+    )
     assert certificate.examine().holds
     # Those who have no part in the notion are known where all answers are counted, and only there.
     assert not dataclasses.replace(certificate, n_rows=601).examine().holds
     assert dataclasses.replace(certificate, n_rows=601, accuracy=None).examine().holds
     assert not dataclasses.replace(certificate, n_rows=9).examine().holds
-    known = certify(model, rows.X, sensitive_features=rows.groups)
+    known = certify(model, rows.X, sensitive_features=rows.groups, holdout="public")
     assert known.examine().holds
     assert not dataclasses.replace(known, n_rows=601).examine().holds
 
 
 def test_random_predictions_are_counted_and_their_probabilities_averaged_apart(rows):
     model = ThresholdClassifier(spread=1.0).fit(rows.X, rows.y, sensitive_features=rows.groups)
-    deployed, averaged, _ = certify(model, rows.X, sensitive_features=rows.groups).fairness
+    deployed, averaged, _ = certify(
+        model, rows.X, sensitive_features=rows.groups, holdout="public"
+    ).fairness
     hits, sizes = rates(rows, model.predict(rows.X))
     assert deployed.scope == "deployed model"
     assert deployed.bound == gap_upper_bound(hits, sizes)
@@ -213,7 +248,7 @@ def test_private_counts_show_only_noisy_figures(rows, spread, cell_sizes):
         cell_sizes=cell_sizes,
         notion=["demographic_parity", "equalized_odds", "equal_opportunity"],
     )
-    plain = certify(model, rows.X, sensitive_features=rows.groups)
+    plain = certify(model, rows.X, sensitive_features=rows.groups, holdout="public")
     claim, odds, opportunity = certificate.fairness[:3]
     assert certificate.n_rows is None
     assert re.search(r"(?<![.\d])600\b", str(certificate)) is None  # 0.600 is no count
@@ -335,24 +370,25 @@ def test_private_groups_must_be_declared(rows):
     ],
 )
 def test_contradicting_arguments_are_refused(model, rows, arguments, match):
+    given = {"sensitive_features": rows.groups, "holdout": "public"}
     with pytest.raises(ValueError, match=match):
-        certify(model, rows.X, **({"sensitive_features": rows.groups} | arguments))
+        certify(model, rows.X, **given | arguments)
 
 
 def test_labels_outside_the_classes_are_refused_without_being_shown(model, rows):
     labels = rows.y.copy()
     labels[3] = 94231
     with pytest.raises(ValueError, match="y has") as caught:
-        certify(model, rows.X, labels, sensitive_features=rows.groups)
+        certify(model, rows.X, labels, sensitive_features=rows.groups, holdout="public")
     assert "94231" not in str(caught.value)
     with pytest.raises(ValueError, match="one label for each row"):
-        certify(model, rows.X, labels[:5], sensitive_features=rows.groups)
+        certify(model, rows.X, labels[:5], sensitive_features=rows.groups, holdout="public")
 
 
 def test_declared_groups_without_the_group_of_each_row_are_refused(model, rows):
     """Fails where they are taken in silence, and a certificate without a claim comes of it."""
     with pytest.raises(ValueError, match="pass it as sensitive_features"):
-        certify(model, rows.X, rows.y, groups=rows.groups)
+        certify(model, rows.X, rows.y, groups=rows.groups, holdout="public")
 
 
 def test_labels_without_rows_are_refused(model, rows):
@@ -377,8 +413,9 @@ def test_an_unfitted_model_is_refused():
     ],
 )
 def test_terms_of_a_wrong_kind_are_refused_by_name(model, rows, wrong):
+    asked = {"holdout": "by_index" if "count_epsilon" in wrong else "public", **wrong}
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        certify(model, rows.X, sensitive_features=rows.groups, **wrong)
+        certify(model, rows.X, sensitive_features=rows.groups, **asked)
 
 
 class Coins(ClassifierMixin, BaseEstimator):
@@ -410,7 +447,7 @@ def test_declared_steps_run_once_where_rows_are_asked_alone(kind, monkeypatch):
     y, groups = np.arange(60) % 2, np.arange(60) // 30
     model = Pipeline([("scale", kind({"a": (0.0, 1.0)})), ("coin", Coins())]).fit(table, y)
     calls.clear()
-    certify(model, table, sensitive_features=groups)
+    certify(model, table, sensitive_features=groups, holdout="public")
     # A subclass of somebody's may do anything with the rows of one call.
     assert (calls.count(1) == 0) is (kind is PublicScaler)
     assert model["coin"].calls_ >= 60

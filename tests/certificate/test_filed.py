@@ -54,7 +54,7 @@ def fitted(**changes: Any) -> ThresholdClassifier:
 
 @pytest.fixture(scope="module")
 def public() -> Certificate:
-    return certify(fitted(), ROWS, LABELS, sensitive_features=GROUPS, pos_label=1)
+    return certify(fitted(), ROWS, LABELS, sensitive_features=GROUPS, pos_label=1, holdout="public")
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,12 @@ def test_facts_are_texts(public: Certificate, fact: dict[str, Any]) -> None:
 
 def test_a_constant_model_is_flagged_wherever_it_is_shown() -> None:
     constant = certify(
-        fitted(threshold=-1e9), ROWS, LABELS, sensitive_features=GROUPS["sex"], groups=["f", "m"]
+        fitted(threshold=-1e9),
+        ROWS,
+        LABELS,
+        sensitive_features=GROUPS["sex"],
+        groups=["f", "m"],
+        holdout="public",
     )
     assert "NEARLY CONSTANT" in str(constant)
     for text in (constant.to_model_card(), constant._repr_html_()):
@@ -348,7 +353,9 @@ def test_certificates_that_were_made_fit_the_schema(public, private) -> None:
     noted = public.with_monitor("watch.json")
     texts = [public.to_json(), private.to_json(), noted.to_json(), certify(fitted()).to_json()]
     numbers = DummyRegressor().fit(ROWS, ROWS["debt"])
-    errors = certify(numbers, ROWS, ROWS["income"], sensitive_features=GROUPS["sex"])
+    errors = certify(
+        numbers, ROWS, ROWS["income"], sensitive_features=GROUPS["sex"], holdout="public"
+    )
     assert errors.errors is not None
     texts.append(errors.to_json())
     texts.append(sign_certificate(texts[0], Ed25519PrivateKey.generate()))

@@ -49,7 +49,7 @@ def rows(n=600, apart=0.2, seed=0):
 
 def test_a_regressor_gets_a_bound_on_the_distance_of_distributions():
     X, y, group = rows()
-    certificate = certify(Column(), X, y, sensitive_features=group)
+    certificate = certify(Column(), X, y, sensitive_features=group, holdout="public")
     (claim,) = certificate.fairness
     assert claim.notion == "distribution_gap"
     a, b = (X[group == g, 0] for g in "ab")
@@ -62,7 +62,7 @@ def test_a_regressor_gets_a_bound_on_the_distance_of_distributions():
 
 def test_distances_of_distributions_are_said_in_plain_words() -> None:
     X, y, group = rows()
-    card = certify(Column(), X, y, sensitive_features=group).to_model_card()
+    card = certify(Column(), X, y, sensitive_features=group, holdout="public").to_model_card()
     assert "the prediction is at most that number. Between any two groups, these counts" in card
 
 
@@ -78,9 +78,14 @@ def test_shares_up_to_many_numbers_are_in_the_table_alone() -> None:
 def test_means_are_bounded_as_shares_of_the_range_and_share_the_error():
     X, y, group = rows()
     both = certify(
-        Column(), X, y, sensitive_features=group, notion=["distribution_gap", "mean_gap"]
+        Column(),
+        X,
+        y,
+        sensitive_features=group,
+        notion=["distribution_gap", "mean_gap"],
+        holdout="public",
     )
-    alone = certify(Column(), X, y, sensitive_features=group, notion="mean_gap")
+    alone = certify(Column(), X, y, sensitive_features=group, notion="mean_gap", holdout="public")
     means = [X[group == g, 0].mean() for g in "ab"]
     of_both, of_one = both.fairness[1], alone.fairness[0]
     assert of_one.estimate == pytest.approx((means[1] - means[0]) / WIDTH)
@@ -90,7 +95,7 @@ def test_means_are_bounded_as_shares_of_the_range_and_share_the_error():
 
 def test_errors_are_compared_with_the_best_constants():
     X, y, group = rows()
-    certificate = certify(Column(), X, y, sensitive_features=group)
+    certificate = certify(Column(), X, y, sensitive_features=group, holdout="public")
     errors = certificate.errors
     assert errors.absolute == pytest.approx(np.abs(y - X[:, 0]).mean())
     assert errors.r2 == pytest.approx(
@@ -99,12 +104,12 @@ def test_errors_are_compared_with_the_best_constants():
     assert errors.absolute_constant == pytest.approx(np.abs(y - np.median(y)).mean())
     assert not certificate.nearly_constant
     assert "Mean absolute error" in str(certificate)
-    assert certify(Column(), X, sensitive_features=group).errors is None
+    assert certify(Column(), X, sensitive_features=group, holdout="public").errors is None
 
 
 def test_a_constant_prediction_is_said_to_be_no_better_than_a_constant():
     X, y, group = rows()
-    certificate = certify(Column(), 0.0 * X + 4.0, y, sensitive_features=group)
+    certificate = certify(Column(), 0.0 * X + 4.0, y, sensitive_features=group, holdout="public")
     assert certificate.nearly_constant
     assert "NO BETTER THAN A CONSTANT" in str(certificate)
     assert certificate.fairness[0].bound < 0.03
@@ -173,7 +178,9 @@ def test_intervals_of_errors_in_five_thousand_draws(law, n, capsys):
 @pytest.mark.parametrize("bound", ["exact", "difference"])
 def test_a_file_is_recomputed_and_a_changed_one_is_caught(notion, bound):
     X, y, group = rows(240)
-    certificate = certify(Column(), X, y, sensitive_features=group, notion=notion, bound=bound)
+    certificate = certify(
+        Column(), X, y, sensitive_features=group, notion=notion, bound=bound, holdout="public"
+    )
     stored = Certificate.from_json(certificate.to_json())
     assert stored == certificate
     assert stored.verify(Column())
@@ -211,7 +218,7 @@ def test_noisy_counts_bound_the_distance_on_a_public_grid(sizes):
     assert certificate.n_rows is None
     assert certificate.errors is None
     assert "any of 15 numbers of a public grid" in certificate.sentence
-    exact = certify(Column(), X, y, sensitive_features=group).fairness[0]
+    exact = certify(Column(), X, y, sensitive_features=group, holdout="public").fairness[0]
     assert exact.estimate - 0.02 < claim.bound < exact.bound + 0.15
     assert Certificate.from_json(certificate.to_json()).examine().holds
 
@@ -275,10 +282,11 @@ def test_noisy_bounds_cover_in_a_thousand_draws(monkeypatch, cells, sizes, n, ca
 def test_what_cannot_be_certified_is_refused_before_a_charge(tmp_path):
     X, y, group = rows(60)
     given = {"sensitive_features": group, "ledger": PrivacyLedger(tmp_path / "ledger", "rows")}
-    with pytest.raises(ValueError, match="does not compare numbers"):
-        certify(Column(), X, y, notion="equal_opportunity", **given)
     with pytest.raises(ValueError, match="no form for noisy counts"):
         certify(Column(), X, y, notion="mean_gap", count_epsilon=1.0, **given)
+    given["holdout"] = "public"
+    with pytest.raises(ValueError, match="does not compare numbers"):
+        certify(Column(), X, y, notion="equal_opportunity", **given)
     with pytest.raises(ValueError, match="missing or infinite"):
         certify(Column(), X, np.full(60, np.nan), **given)
     plain = LinearRegression().fit(X, y)
@@ -313,7 +321,9 @@ class Foreign(Column):
         ({"form": lambda p: p.astype(str)}, "not numbers"),
     ],
 )
-@pytest.mark.parametrize("asked", [{"count_epsilon": 1.0}, {"notion": "mean_gap"}], ids=str)
+@pytest.mark.parametrize(
+    "asked", [{"count_epsilon": 1.0}, {"notion": "mean_gap", "holdout": "public"}], ids=str
+)
 def test_what_a_foreign_regressor_says_is_checked_before_a_charge(
     foreign, message, asked, tmp_path
 ):
@@ -328,9 +338,9 @@ def test_predictions_beyond_their_bounds_are_refused_for_means_before_a_charge(t
     X, _, group = rows(60)
     given = {"sensitive_features": group, "ledger": PrivacyLedger(tmp_path / "ledger", "rows")}
     with pytest.raises(ValueError, match="clip predictions to target_bounds_"):
-        certify(Foreign((0.0, 1.0)), X, notion="mean_gap", **given)
+        certify(Foreign((0.0, 1.0)), X, notion="mean_gap", holdout="public", **given)
     with pytest.raises(ValueError, match="missing or infinite"):
-        certify(Foreign(form=lambda p: 1e200 * p), X, **given)
+        certify(Foreign(form=lambda p: 1e200 * p), X, holdout="public", **given)
     assert not given["ledger"].entries()
     # Noisy counts are of thresholds between the bounds: what lies beyond counts at their ends.
     noisy = certify(Foreign((0.0, 5.0)), X, count_epsilon=1.0, **given)
@@ -341,7 +351,7 @@ def test_a_pipeline_that_ends_in_a_private_regressor_is_certified():
     X, y, group = rows(400)
     regressor = DPAdditiveRegressor((-1, 1), target_bounds=(0, WIDTH), n_bins=4, max_epochs=2)
     pipeline = make_pipeline(FunctionTransformer(), regressor).fit(X / 5.0 - 1.0, y)
-    certificate = certify(pipeline, X / 5.0 - 1.0, y, sensitive_features=group)
+    certificate = certify(pipeline, X / 5.0 - 1.0, y, sensitive_features=group, holdout="public")
     assert certificate.privacy.epsilon <= 1.0
     assert certificate.verify(pipeline)
     page = certificate.to_html()

@@ -31,7 +31,7 @@ def pipeline(frame, rows):
 
 
 def test_a_pipeline_with_public_steps_keeps_its_guarantee(pipeline, frame, rows):
-    certificate = certify(pipeline, frame, sensitive_features=rows.groups)
+    certificate = certify(pipeline, frame, sensitive_features=rows.groups, holdout="public")
     assert certificate.privacy == pipeline[-1].privacy_
     assert certificate.satisfies(epsilon=1.0)
     assert certificate.fairness[0].groups == ("a", "b")
@@ -82,7 +82,9 @@ def test_declared_sizes_give_the_reference_epsilon(rows):
 def test_random_predictions_are_certified_by_counts_and_on_average_by_probabilities(rows, settings):
     model = FairDPClassifier(max_epochs=1, delta=1e-4, **settings)
     model.fit(rows.X, rows.y, sensitive_features=rows.groups)
-    counted, claim = certify(model, rows.X, sensitive_features=rows.groups).fairness[:2]
+    counted, claim = certify(
+        model, rows.X, sensitive_features=rows.groups, holdout="public"
+    ).fairness[:2]
     hits = [int((model.predict(rows.X)[rows.groups == g] == 1).sum()) for g in ("a", "b")]
     assert (counted.scope, [c.successes for c in counted.counts]) == ("deployed model", hits)
     scores = model.predict_proba(rows.X)[:, 1]

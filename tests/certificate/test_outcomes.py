@@ -18,9 +18,10 @@ from scipy.stats import norm
 from sklearn.dummy import DummyClassifier
 
 from skfairdp import Certificate, DPSGDClassifier, certify
+from skfairdp.certificate.facts import COUNTED, Fact
 from skfairdp.certificate.outcomes import MEASURES, Accuracy, Outcomes
 from skfairdp.certificate.registry import TO_BE_STATED, to_be_stated
-from skfairdp.exceptions import FairnessWarning, PrivacyWarning
+from skfairdp.exceptions import FairnessWarning
 from skfairdp.privacy import PrivacyGuarantee
 from skfairdp.privacy.accounting.tradeoff import (
     FALSE_POSITIVES,
@@ -83,7 +84,9 @@ def test_certificates_show_it(count_epsilon):
     rng = np.random.default_rng(0)
     y = (rng.random(2000) < 0.3).astype(int)
     X, groups = y[:, None] + rng.normal(scale=0.3, size=(2000, 1)), np.tile(["a", "b"], 1000)
-    settings = dict(sensitive_features=groups, count_epsilon=count_epsilon, groups=["a", "b"])
+    bought = {"count_epsilon": count_epsilon, "groups": ["a", "b"]}
+    settings = {"sensitive_features": groups}
+    settings |= bought if count_epsilon else {"holdout": "public"}
     model = ThresholdClassifier((1.0,), 0.5).fit(X, y)
     good = certify(model, X, y, **settings)
     constant = certify(DummyClassifier().fit(X, y), X, y, **settings)
@@ -264,7 +267,7 @@ def test_tables_fit_a_phone_whatever_the_number_of_groups(model, people) -> None
 
 def test_rows_that_were_trained_on_are_refused_unless_it_is_said(model, people) -> None:
     with pytest.raises(ValueError, match="trained on many of these rows"):
-        certified(model, people[:N])
+        certified(model, people[:N], holdout="public")
     with pytest.raises(ValueError, match="holdout='training' counts protected rows"):
         certified(model, people[:N], holdout="training")
     said = certified(model, people[:N], holdout="training", count_epsilon=0.5)
@@ -298,15 +301,14 @@ def test_nobody_guesses_what_is_favourable_in_silence(people, names) -> None:
 
 def test_exact_counts_are_said_to_be_public_or_bought(model, people) -> None:
     held = people[N:]
-    with pytest.warns(PrivacyWarning, match="does not cover these people"):
-        unsaid = certified(model, held)
-    assert "held-out rows are counted: without noise; nobody said that they are public" in str(
-        unsaid
-    )
-    assert any(
-        text.startswith("Nobody said that the held-out rows are public")
-        for text in unsaid.fairness[0].assumptions
-    )
+    plain = DummyClassifier().fit(held[["x"]], held["hired"])  # promises nothing to anybody
+    for any_model in (model, plain):
+        with pytest.raises(ValueError, match="holdout was not given") as refused:
+            certified(any_model, held)
+        for remedy in ("holdout='public'", "count_epsilon", "holdout='training'"):
+            assert remedy in str(refused.value)
+    with pytest.raises(ValueError, match="rows that need protection need count_epsilon"):
+        certified(model, held, holdout="by_person", person_ids=np.arange(N))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         public = certified(model, held, holdout="public")
@@ -314,8 +316,21 @@ def test_exact_counts_are_said_to_be_public_or_bought(model, people) -> None:
         by_method = model.certify(
             held[["x"]], held["hired"], sensitive_features=held["group"], holdout="public"
         )
-        plain = DummyClassifier().fit(held[["x"]], held["hired"])  # promises nothing to anybody
-        certify(plain, held[["x"]], sensitive_features=held["group"])
+        certify(plain, held[["x"]], sensitive_features=held["group"], holdout="public")
     assert "without noise, as public rows (declared)" in str(public)
     assert "with noise, at ε = 1 (bought)" in str(bought)
     assert by_method == public
+
+
+def test_a_certificate_stored_while_nobody_had_to_call_rows_public_still_verifies(
+    model, people
+) -> None:
+    public = certified(model, people[N:], holdout="public")
+    unsaid = Fact(COUNTED, "without noise; nobody said that they are public", "assumed")
+    facts = tuple(unsaid if fact.name == COUNTED else fact for fact in public.facts)
+    stored = Certificate.from_json(dataclasses.replace(public, facts=facts).to_json())
+    assert stored.verify(model)
+    assert "nobody said that they are public" in str(stored)
+    other = dataclasses.replace(unsaid, value="without noise")
+    facts = tuple(other if fact.name == COUNTED else fact for fact in public.facts)
+    assert not dataclasses.replace(public, facts=facts).verify(model)

@@ -36,13 +36,13 @@ def model(rows):
 
 def test_one_row_of_each_person_is_counted(model, rows):
     X, _, groups, ids = rows
-    certificate = model.certify(X, sensitive_features=groups, person_ids=ids)
+    certificate = model.certify(X, sensitive_features=groups, person_ids=ids, holdout="public")
     (claim,) = certificate.fairness
     assert sorted(count.trials for count in claim.counts) == [PEOPLE // 2] * 2
     assert certificate.n_rows == PEOPLE
     assert any("weighted by person" in text for text in claim.assumptions)
     assert not any("one row a person" in text for text in claim.assumptions)
-    by_row = model.certify(X, sensitive_features=groups)
+    by_row = model.certify(X, sensitive_features=groups, holdout="public")
     assert max(count.trials for count in by_row.fairness[0].counts) > PEOPLE
     assert "the people behind the training records, with all their rows" in str(certificate)
 
@@ -85,7 +85,7 @@ def test_the_same_ids_of_another_type_draw_the_same_rows(rows, ids):
 
 def test_the_same_rows_have_the_same_certificate_and_its_words_say_so(model, rows):
     X, _, groups, ids = rows
-    given = {"sensitive_features": groups, "person_ids": ids}
+    given = {"sensitive_features": groups, "person_ids": ids, "holdout": "public"}
     claims = [model.certify(X, **given).fairness[0] for _ in range(2)]
     assert claims[0].counts == claims[1].counts
     assert claims[0].bound == claims[1].bound
@@ -131,8 +131,8 @@ def test_counts_of_rows_and_a_promise_about_persons_have_no_sentence(model, rows
         ({"holdout": "by_person"}, "give person_ids"),
         ({"holdout": "per_record", "count_epsilon": 1.0, "ids": True}, "by_person"),
         ({"cell_sizes": "public", "count_epsilon": 1.0, "ids": True}, "cell_sizes"),
-        ({"ids": "short"}, "person_ids"),
-        ({"ids": "two groups"}, "different groups"),
+        ({"ids": "short", "holdout": "public"}, "person_ids"),
+        ({"ids": "two groups", "holdout": "public"}, "different groups"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(model, rows, options, message, tmp_path):
@@ -202,8 +202,8 @@ def test_certificates_look_for_identifiers_only_when_told_to(model, rows):
             holdout="public",
         )
     with pytest.warns(PrivacyWarning, match="several rows each, as it seems: 2. Epsilon is about"):
-        looked = certify(model, table, sensitive_features=groups, check_ids=True)
+        looked = certify(model, table, sensitive_features=groups, check_ids=True, holdout="public")
     assert "as it seems" not in looked.to_json()
     for other in (csr_array(table), X[:, 0], None):
         with pytest.raises(ValueError, match="columns of a dense table"):
-            certify(model, other, check_ids=True)
+            certify(model, other, check_ids=True, holdout="public")

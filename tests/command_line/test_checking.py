@@ -27,7 +27,7 @@ def model() -> DPSGDClassifier:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: DPSGDClassifier) -> Path:
     monkeypatch.chdir(tmp_path)
-    certificate = certify(model, X, sensitive_features=GROUPS)
+    certificate = certify(model, X, sensitive_features=GROUPS, holdout="public")
     (tmp_path / "c.json").write_text(certificate.to_json(), encoding="utf-8")
     (tmp_path / "m.pkl").write_bytes(pickle.dumps(model))
     return tmp_path

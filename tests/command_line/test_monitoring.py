@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     X, groups = np.zeros((2000, 1)), np.repeat(["a", "b"], 1000)
     model = DummyClassifier().fit(X, np.tile([0, 1], 1000))
-    certificate = certify(model, X, sensitive_features=groups)
+    certificate = certify(model, X, sensitive_features=groups, holdout="public")
     (tmp_path / "c.json").write_text(certificate.to_json(), encoding="utf-8")
     return tmp_path
 
@@ -100,7 +100,7 @@ def test_the_favourable_outcome_is_the_certified_one(tmp_path, monkeypatch, caps
     groups, labels = np.tile(["a", "b"], 1000), np.repeat(["granted", "refused"], 1000)
     X = np.zeros((2000, 1))
     model = DummyClassifier(strategy="constant", constant="granted").fit(X, labels)
-    asked = {"sensitive_features": groups, "notion": "equal_opportunity"}
+    asked = {"sensitive_features": groups, "notion": "equal_opportunity", "holdout": "public"}
     certificate = certify(model, X, labels, pos_label="granted", **asked)
     Path("c.json").write_text(certificate.to_json(), encoding="utf-8")
     rows = pd.DataFrame({"group": groups, "decision": "granted", "label": labels})
@@ -118,7 +118,9 @@ def test_the_favourable_outcome_is_the_certified_one(tmp_path, monkeypatch, caps
 def labelled(folder: Path) -> Path:
     X, groups, y = np.zeros((2000, 1)), np.repeat(["a", "b"], 1000), np.tile([0, 1], 1000)
     model = DummyClassifier(strategy="constant", constant=1).fit(X, y)
-    certificate = certify(model, X, y, sensitive_features=groups, notion="equal_opportunity")
+    certificate = certify(
+        model, X, y, sensitive_features=groups, notion="equal_opportunity", holdout="public"
+    )
     (folder / "c.json").write_text(certificate.to_json(), encoding="utf-8")
     return folder
 

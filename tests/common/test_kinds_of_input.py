@@ -103,8 +103,10 @@ def test_sparse_rows_are_taken_or_refused_before_a_charge(name: str, tmp_path: P
         assert np.array_equal(model.predict(csr_array(X)), dense.predict(X))
         return
     assert np.array_equal(model.predict_proba(csr_array(X)), dense.predict_proba(X))
-    sparse = certify(model, csr_array(X), y, sensitive_features=groups, ledger=None)
-    same = certify(model, X, y, sensitive_features=groups, certificate_index=1)
+    sparse = certify(
+        model, csr_array(X), y, sensitive_features=groups, ledger=None, holdout="public"
+    )
+    same = certify(model, X, y, sensitive_features=groups, certificate_index=1, holdout="public")
     assert [claim.bound for claim in sparse.fairness] == [claim.bound for claim in same.fairness]
 
 
@@ -132,7 +134,7 @@ def test_an_index_in_another_order_is_refused_before_a_charge(kind: type, tmp_pa
 def test_an_index_in_another_order_is_refused_of_every_argument(turned: str) -> None:
     given = in_pandas()
     given[turned] = given[turned].sample(frac=1.0, random_state=0)
-    for ask in (build("DP-SGD").fit, partial(certify, once("DP-SGD"))):
+    for ask in (build("DP-SGD").fit, partial(certify, once("DP-SGD"), holdout="public")):
         with pytest.raises(ValueError, match=f"'X' and '{turned}' hold the same labels"):
             ask(**given)
         others = given | {"X": given["X"].to_numpy()}
@@ -166,14 +168,18 @@ def test_an_index_that_says_nothing_about_places_is_paired_by_place() -> None:
     X, _, groups = people()
     given = in_pandas()
     table, column = given["X"], given["sensitive_features"]
-    bound = certify(once("DP-SGD"), X, sensitive_features=groups).fairness[0].bound
+    bound = (
+        certify(once("DP-SGD"), X, sensitive_features=groups, holdout="public").fairness[0].bound
+    )
     numbers = np.arange(len(X))
     for index in (numbers, numbers[::-1], numbers % 7, numbers.astype(str), [numbers, numbers]):
         renamed = pd.Series(column.to_numpy(), index=index)
-        claim = certify(once("DP-SGD"), table, sensitive_features=renamed).fairness[0]
+        claim = certify(
+            once("DP-SGD"), table, sensitive_features=renamed, holdout="public"
+        ).fairness[0]
         assert claim.bound == bound
     with pytest.raises(ValueError, match="sensitive_features has another number of rows"):
-        certify(once("DP-SGD"), table, sensitive_features=column[:-1])
+        certify(once("DP-SGD"), table, sensitive_features=column[:-1], holdout="public")
 
 
 @every_estimator
@@ -195,7 +201,7 @@ def test_labels_and_groups_of_any_type(name: str, labels: list, values: list) ->
     assert probability.shape == (len(X), 2)
     assert probability.dtype == np.float64
     assert np.allclose(probability.sum(axis=1), 1.0)
-    claim = certify(model, X, sensitive_features=groups).fairness[0]
+    claim = certify(model, X, sensitive_features=groups, holdout="public").fairness[0]
     assert claim.groups == model.groups_
     assert claim.estimate <= claim.bound <= 1.0
 
@@ -207,7 +213,9 @@ def test_two_attributes_mean_their_intersections(name: str) -> None:
     model = build(name).fit(X, y, sensitive_features=both)
     expected = (("a", "old"), ("a", "young"), ("b", "old"), ("b", "young"))
     assert model.groups_ == expected
-    assert certify(model, X, sensitive_features=both).fairness[0].groups == expected
+    assert (
+        certify(model, X, sensitive_features=both, holdout="public").fairness[0].groups == expected
+    )
     if name == "FairDP":
         assert set(model.privacy_.per_group) == set(expected)
 
@@ -237,9 +245,9 @@ def test_many_undeclared_groups_are_refused_by_certify_and_few_declared_ones_tak
     model = build("DP-SGD").fit(X, y)
     for many in MANY.values():
         with pytest.raises(ValueError, match=r"holds 300 different groups.* groups="):
-            certify(model, X, sensitive_features=many)
+            certify(model, X, sensitive_features=many, holdout="public")
     incomes, declared = np.repeat(MANY["numbers"][:150], 2), (0.0, 97.5)
-    certificate = certify(model, X, sensitive_features=incomes, groups=declared)
+    certificate = certify(model, X, sensitive_features=incomes, groups=declared, holdout="public")
     assert certificate.fairness[0].groups == declared
     taken = build_small("FairDP", group_sizes=dict.fromkeys(declared, 2))
     assert taken.fit(X, y, sensitive_features=incomes).groups_ == declared
@@ -252,14 +260,14 @@ def test_a_group_that_training_never_saw_is_refused(name: str) -> None:
     others = groups.copy()
     others[5] = "z"
     with pytest.raises(UnknownGroupError, match=r"\['a', 'b'\]") as caught:
-        certify(model, X, sensitive_features=others)
+        certify(model, X, sensitive_features=others, holdout="public")
     assert "'z'" not in str(caught.value)
     assert set(model.predict(X)) <= {"no", "yes"}, "predict never asks for groups"
 
 
 def test_without_groups_no_claim_is_made() -> None:
     X, y, _ = people()
-    certificate = certify(build("DP-SGD").fit(X, y), X)
+    certificate = certify(build("DP-SGD").fit(X, y), X, holdout="public")
     assert certificate.fairness == ()
     assert not certificate.satisfies(tolerance=1.0)
 
@@ -278,7 +286,9 @@ def test_an_empty_cell_of_group_and_label_trains_and_claims_nothing_about_it() -
     X, y, groups = people()
     y = np.where(groups == "b", "no", y)
     model = FairDPClassifier(**FAST).fit(X, y, sensitive_features=groups)
-    certificate = certify(model, X, y, sensitive_features=groups, notion="equal_opportunity")
+    certificate = certify(
+        model, X, y, sensitive_features=groups, notion="equal_opportunity", holdout="public"
+    )
     deployed = [claim for claim in certificate.fairness if claim.scope == "deployed model"]
     assert not any(claim.informative for claim in deployed)
     assert not certificate.satisfies(tolerance=0.99)

@@ -72,6 +72,13 @@ APART_FROM_THE_ROSTER = (
     PrivateSearchCV(
         DPSGDClassifier(max_epochs=1), {"net__lr": [0.1, 0.2]}, n_iter=2, epsilon=50.0, delta=1e-4
     ),
+    PrivateSearchCV(
+        DPSGDRegressor(target_bounds=(-1000.0, 1000.0), max_epochs=1),
+        {"net__lr": [0.1, 0.2]},
+        n_iter=2,
+        epsilon=50.0,
+        delta=1e-4,
+    ),
     ReweighedClassifier(),
 )
 # One setting of each class whose settings are not all gone through below.
@@ -176,7 +183,7 @@ def test_every_class_fails_only_checks_that_its_tag_names(name: str) -> None:
         each if get_tags(each).transformer_tags else pytest.param(each, marks=pytest.mark.slow)
         for each in APART_FROM_THE_ROSTER
     ],
-    ids=lambda each: type(each).__name__,
+    ids=lambda each: f"{type(each).__name__}, {get_tags(each).estimator_type}",
 )
 def test_public_steps_searches_and_teachers_fail_only_checks_that_their_tags_name(
     model: Any,

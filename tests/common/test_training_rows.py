@@ -20,9 +20,9 @@ def test_rows_of_a_fit_are_refused_and_others_are_not(name: str) -> None:
     X, _, groups = (part[private] for part in people())
     others, _, theirs = (part[private] for part in people(seed=1))
     with pytest.raises(ValueError, match="trained on many of these rows"):
-        certify(once(name), X, sensitive_features=groups)
-    certify(once(name), others, sensitive_features=theirs)
+        certify(once(name), X, sensitive_features=groups, holdout="public")
+    certify(once(name), others, sensitive_features=theirs, holdout="public")
     together, of_all = np.concatenate([others, X]), np.concatenate([theirs, groups])
     if EVERY[name][0] != "tables":  # which nothing predicts
         with pytest.raises(ValueError, match="trained on many of these rows"):
-            certify(once(name), together, sensitive_features=of_all)
+            certify(once(name), together, sensitive_features=of_all, holdout="public")

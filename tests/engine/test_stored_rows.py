@@ -217,7 +217,10 @@ def test_a_certificate_is_that_of_rows_in_memory(tmp_path):
     rows = parquet(tmp_path)
     model = repeated(max_epochs=1).fit(rows)
     frame = pd.DataFrame(X, columns=NAMES)
-    stored, memory = certify(model, rows), certify(model, frame, Y, sensitive_features=GROUPS)
+    stored, memory = (
+        certify(model, rows, holdout="public"),
+        certify(model, frame, Y, sensitive_features=GROUPS, holdout="public"),
+    )
     assert stored.fairness == memory.fairness
     assert stored.accuracy == memory.accuracy
 
@@ -333,7 +336,7 @@ def test_labels_or_groups_beside_those_of_the_rows_are_refused_before_a_charge(t
 
 def test_identifiers_are_not_looked_for_on_disk(in_memory, tmp_path):
     with pytest.raises(ValueError, match="check_ids=True needs columns of a dense table in memory"):
-        certify(in_memory, parquet(tmp_path), check_ids=True)
+        certify(in_memory, parquet(tmp_path), check_ids=True, holdout="public")
 
 
 def test_a_row_with_a_nan_that_no_statistic_shows_is_as_if_not_drawn(in_memory, tmp_path):
@@ -378,4 +381,4 @@ def test_files_that_were_written_anew_are_refused_before_a_charge(in_memory, tmp
         DPSGDClassifier(ledger=ledger, **PLANNED).fit(rows)
     assert ledger.entries() == ()
     with pytest.raises(ValueError, match="was changed while it was read"):
-        certify(in_memory, rows)
+        certify(in_memory, rows, holdout="public")

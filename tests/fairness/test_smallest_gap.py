@@ -156,7 +156,7 @@ def test_nearly_constant_decisions_are_flagged(hits, constant):
 def test_a_certificate_prints_rates_shift_and_flag():
     X, groups = np.zeros((400, 1)), np.repeat(["a", "b"], 200)
     model = DummyClassifier().fit(X, np.tile([0, 1, 1, 1], 100))
-    certificate = certify(model, X, sensitive_features=groups)
+    certificate = certify(model, X, sensitive_features=groups, holdout="public")
     for text in (str(certificate), certificate.to_html(), certificate.to_json()):
         assert "NEARLY CONSTANT" in text
         assert "Observed selection rates: a 1.000, b 1.000" in text
@@ -194,7 +194,7 @@ def test_only_the_hopeless_is_refused(n):
 
 def test_groups_left_out_by_declaration_are_named():
     model, X, groups = held_out({"a": 300, "b": 300, "rare": 7})
-    certificate = certify(model, X, sensitive_features=groups, groups=["a", "b"])
+    certificate = certify(model, X, sensitive_features=groups, groups=["a", "b"], holdout="public")
     assert certificate.n_rows == 600
     assert "Outside the claim, because other groups were declared: rare." in str(certificate)
     model.groups_ = ("a", "b", "rare")

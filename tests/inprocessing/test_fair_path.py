@@ -639,9 +639,9 @@ def test_certificates_of_a_path_hold_together(fitted) -> None:
     model = fitted
     held = two_groups(2000, seed=5)
     certificates = model.certify_path(
-        held[0], held[1], sensitive_features=held[2], tolerances=(0.3, 0.6)
+        held[0], held[1], sensitive_features=held[2], tolerances=(0.3, 0.6), holdout="public"
     )
-    alone = model.at(0.6).certify(held[0], held[1], sensitive_features=held[2])
+    alone = model.at(0.6).certify(held[0], held[1], sensitive_features=held[2], holdout="public")
     assert list(certificates) == [0.3, 0.6]
     # The error is shared, so each bound is wider than one alone.
     assert certificates[0.6].fairness[0].bound > alone.fairness[0].bound
@@ -653,14 +653,18 @@ def test_certificates_of_a_path_hold_together(fitted) -> None:
 def test_tolerances_of_another_form_are_refused(fitted, rows, tolerances) -> None:
     X, y, groups = rows
     with pytest.raises(ValueError, match="'tolerances?' must be a"):
-        fitted.certify_path(X, y, sensitive_features=groups, tolerances=tolerances)
+        fitted.certify_path(
+            X, y, sensitive_features=groups, tolerances=tolerances, holdout="public"
+        )
 
 
 def test_the_picture_shows_the_point_in_use(rows, fitted) -> None:
     pytest.importorskip("matplotlib")
     X, y, groups = rows
     model = fitted.at(0.5)
-    proofs = model.certify_path(X, y, sensitive_features=groups, tolerances=(0.4,))
+    proofs = model.certify_path(
+        X, y, sensitive_features=groups, tolerances=(0.4,), holdout="public"
+    )
     display = model.plot_path(certificates=proofs)
     used = display.ax_.lines[1].get_xydata()
     path = model.path()
@@ -697,7 +701,9 @@ def test_three_groups_are_evened_out(notion: str) -> None:
     path = model.path()
     assert path["gap"].iloc[-1] > 0.13
     held = three_groups(20_000)
-    claim = model.certify(held[0], held[1], sensitive_features=held[2], notion=notion).fairness[0]
+    claim = model.certify(
+        held[0], held[1], sensitive_features=held[2], notion=notion, holdout="public"
+    ).fairness[0]
     assert claim.estimate < 0.09
     # Every release of the ascent is in the plan, and charged.
     steps = {s.blocks[0].name: s.steps for s in model.plan_.segments}
@@ -718,7 +724,10 @@ def test_the_attribute_alone_is_protected_and_costs_less() -> None:
     assert model.kept_tolerance_ <= 0.15
     held = three_groups(20_000)
     # Among training rows it is below .15, but for the tables' noise.
-    assert model.certify(held[0], sensitive_features=held[2]).fairness[0].estimate < 0.18
+    assert (
+        model.certify(held[0], sensitive_features=held[2], holdout="public").fairness[0].estimate
+        < 0.18
+    )
     # What needs no group is known: all groups together, and who is decided about rightly.
     path = model._path_of(model.plan_)
     selected = model.decision_function(X) > 0.0

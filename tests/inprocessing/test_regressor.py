@@ -269,7 +269,7 @@ def test_a_certificate_states_privacy_and_compares_predictions():
     assert stated.verify(model)
     assert any("target_bounds was declared" in text for text in stated.privacy.assumptions)
     groups = np.where(X[:, 0] > 0.5, "high", "low")
-    compared = certify(model, X, y, sensitive_features=groups)
+    compared = certify(model, X, y, sensitive_features=groups, holdout="public")
     assert compared.fairness[0].notion == "distribution_gap"
     assert compared.errors.rows == 200
     model.target_bounds_ = (0.0, 1000.0)

@@ -47,7 +47,7 @@ def test_a_threshold_for_stated_costs_is_kept(tmp_path: Path) -> None:
 def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
     X, y, groups = people()
     model = once(name)
-    certificate = certify(model, X, y, sensitive_features=groups)
+    certificate = certify(model, X, y, sensitive_features=groups, holdout="public")
     save_onnx(model, tmp_path / "model.onnx", certificate=certificate)
     file = onnx.load(tmp_path / "model.onnx")
     places, found = ReferenceEvaluator(file).run(None, {"X": X.astype(np.float32)})
@@ -122,7 +122,7 @@ def test_a_model_without_noise_says_so(tmp_path: Path) -> None:
 
 def test_the_certificate_of_another_model_is_refused(tmp_path: Path) -> None:
     X, y, groups = people()
-    certificate = certify(once("fair path"), X, y, sensitive_features=groups)
+    certificate = certify(once("fair path"), X, y, sensitive_features=groups, holdout="public")
     with pytest.raises(ValueError, match="'certificate' is not that of 'model'"):
         save_onnx(once("DP-SGD"), tmp_path / "model.onnx", certificate=certificate)
     assert not list(tmp_path.iterdir())

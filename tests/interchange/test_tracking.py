@@ -19,7 +19,7 @@ from tests.common.roster import once, people
 def test_a_run_holds_the_certificate_and_its_figures(tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
     X, y, groups = people()
-    certificate = certify(once("DP-SGD"), X, y, sensitive_features=groups)
+    certificate = certify(once("DP-SGD"), X, y, sensitive_features=groups, holdout="public")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'runs.db'}")
     mlflow.create_experiment("here", artifact_location=(tmp_path / "files").as_uri())
     mlflow.set_experiment("here")
@@ -42,7 +42,7 @@ def test_bounds_of_other_scopes_do_not_stand_for_the_deployed_model(
     others = dict.fromkeys(("set_tags", "log_text"), lambda *given: None)
     monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(log_metrics=logged.update, **others))
     X, y, groups = people()
-    certificate = certify(once("FM-Smooth"), X, y, sensitive_features=groups)
+    certificate = certify(once("FM-Smooth"), X, y, sensitive_features=groups, holdout="public")
     log_certificate(certificate)
     assert logged["epsilon"] == certificate.privacy.epsilon
     deployed, averaged, any_ = certificate.fairness
@@ -58,5 +58,7 @@ def test_a_void_promise_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     others = dict.fromkeys(("set_tags", "log_text"), lambda *given: None)
     monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(log_metrics=logged.update, **others))
     X, y, groups = people()
-    log_certificate(certify(once("covariance, not private"), X, y, sensitive_features=groups))
+    log_certificate(
+        certify(once("covariance, not private"), X, y, sensitive_features=groups, holdout="public")
+    )
     assert list(logged) == ["gap_bound_demographic_parity"]

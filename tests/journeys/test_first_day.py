@@ -236,6 +236,7 @@ def test_a_pipeline_is_certified_shown_and_moved_along_its_path(parts) -> None:
         parts.y_held,
         sensitive_features=parts.groups_held,
         pos_label="joined",
+        holdout="public",
     )
     assert 1.98 <= certificate.privacy.epsilon <= 2.0
     assert certificate.satisfies(epsilon=2.0, tolerance=0.3)
@@ -298,7 +299,14 @@ def test_a_constant_model_is_flagged(parts) -> None:
     rare = pd.Series(np.where(np.arange(len(parts.y)) % 200, "none", "joined"), name="pension")
     model.fit(parts.X[[*PUBLIC]], rare)
     held, labels = parts.held[[*PUBLIC]], parts.y_held
-    found = certify(model, held, labels, sensitive_features=parts.groups_held, pos_label="joined")
+    found = certify(
+        model,
+        held,
+        labels,
+        sensitive_features=parts.groups_held,
+        pos_label="joined",
+        holdout="public",
+    )
     assert found.nearly_constant
     assert "NEARLY CONSTANT" in str(found)
 
@@ -317,6 +325,7 @@ def test_a_search_over_epsilon_runs_and_its_certificate_is_void(parts) -> None:
         parts.y_held,
         sensitive_features=parts.groups_held,
         pos_label="joined",
+        holdout="public",
     )
     assert "nothing is promised about the privacy" in found.sentence
 

@@ -26,6 +26,7 @@ from skfairdp import (
     DPSGDRegressor,
     FairDPClassifier,
     FairPathClassifier,
+    FairPathRegressor,
     PATEClassifier,
     PrivacyLedger,
     certify,
@@ -508,7 +509,7 @@ def test_it_can_be_cloned_set_and_certified() -> None:
     search.set_params(estimator__max_epochs=1, n_iter=1)
     other = clone(search).fit(X, y, sensitive_features=groups)
     assert not hasattr(search, "privacy_")
-    certificate = other.certify(X, y, sensitive_features=groups)
+    certificate = other.certify(X, y, sensitive_features=groups, holdout="public")
     assert certificate.verify(other)
     assert certificate.satisfies(epsilon=1.0)
     # A bound that averages over the noise of one fit is not one for the best of several.
@@ -558,7 +559,9 @@ def test_the_ledger_hears_of_one_search_and_keeps_a_crashed_one(tmp_path, monkey
     (entry,) = ledger.entries()
     assert (entry.activity, entry.state) == ("search", "committed")
     assert ledger.totals()[0].epsilon == search.privacy_.epsilon
-    certify(search, X, sensitive_features=groups)  # counted where the search was charged
+    certify(
+        search, X, sensitive_features=groups, holdout="public"
+    )  # counted where the search was charged
     assert [entry.activity for entry in ledger.entries()] == ["search", "certify"]
 
     def crash(*arguments):
@@ -578,7 +581,23 @@ def test_the_ledger_hears_of_one_search_and_keeps_a_crashed_one(tmp_path, monkey
     [
         (build(LogisticRegression(), {"C": [1.0]}), "'estimator' must be, or be a Pipeline"),
         (build(PATEClassifier()), "PATEClassifier, whose cost is not known"),
-        (build(DPSGDRegressor()), "got DPSGDRegressor, which predicts numbers"),
+        (build(DPSGDRegressor()), "would buy its own bounds.* Declare target_bounds"),
+        (build(DPSGDRegressor(target_bounds=(0, 1), outside_epsilon=0.1)), "outside_epsilon=0.1"),
+        (build(DPSGDRegressor(target_bounds=(0, 1)), scoring="accuracy"), "predict numbers"),
+        (build(DPSGDRegressor(target_bounds=(0, 1)), notion="equalized_odds"), "compare numbers"),
+        (build(DPSGDRegressor(target_bounds=(0, 1)), {"target_bounds": [(0, 2)]}), "search sets"),
+        (build(FairPathRegressor(target_bounds=(0, 1), group_at_predict="raw")), "rows alone"),
+        (build(DPSGDRegressor(target_bounds=(1, 0))), r"target_bounds=\(1, 0\) is not allowed"),
+        (build(Pipeline([("clf", DPSGDClassifier(**FAST))]),
+               {"clf": [DPSGDClassifier(), DPSGDRegressor(target_bounds=(0, 1))]}),
+         "mixes classifiers and regressors"),
+        (build(Pipeline([("clf", DPSGDRegressor(target_bounds=(0, 1)))]),
+               {"clf": [DPSGDRegressor(target_bounds=(0, 2))]}), "between the same bounds"),
+        (build(Pipeline([("clf", DPSGDClassifier(**FAST))]),
+               {"clf": [DPSGDClassifier(), PATEClassifier()]}), "whose cost is not known"),
+        (build(param_distributions={"max_epochs": [1, -1]}), "'max_epochs' parameter"),
+        (build(scoring="neg_mean_absolute_error"), "predict classes"),
+        (build(notion="mean_gap"), "mean_gap"),
         (build(param_distributions={"epsilon": [1, 2]}), "names epsilon, which the search sets"),
         (build(param_distributions={"max_grad_nrom": [1]}), "max_grad_nrom"),
         (build(param_distributions=[3]), "must be a mapping of parameter to list"),
@@ -595,11 +614,13 @@ def test_the_ledger_hears_of_one_search_and_keeps_a_crashed_one(tmp_path, monkey
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_bad_settings_are_refused_and_leave_nothing_behind(search, message) -> None:
+def test_bad_settings_are_refused_and_leave_nothing_behind(search, message, tmp_path) -> None:
     X, y, _ = people()
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
     with pytest.raises(ValueError, match=message):
-        search.fit(X, y)
+        search.set_params(ledger=ledger).fit(X, y)
     assert not hasattr(search, "privacy_")
+    assert ledger.entries() == ()  # before any charge
 
 
 @pytest.mark.parametrize(

@@ -278,12 +278,12 @@ def test_certifying_on_held_out_rows_asks_the_gate_nothing_and_claims_nothing_fr
     model = fitted()
     model.predict(X, sensitive_features=groups)
     before = model.turnstile_.save()
-    stated = certify(model, X, X[:, 0], sensitive_features=groups)
+    stated = certify(model, X, X[:, 0], sensitive_features=groups, holdout="public")
     assert [claim.scope for claim in stated.fairness] == ["answered queries"]
     assert "held-out rows bound nothing" in stated.remarks[0]
     assert model.turnstile_.save() == before
     open_door = AbstainingClassifier(Echo()).fit(X, X[:, 0])
-    (claim,) = certify(open_door, X, sensitive_features=groups).fairness
+    (claim,) = certify(open_door, X, sensitive_features=groups, holdout="public").fairness
     assert claim.scope == "deployed model"
 
 

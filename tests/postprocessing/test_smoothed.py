@@ -70,7 +70,7 @@ def test_models_of_groups_are_one_charge_of_the_largest(tmp_path):
     assert entry.estimator == "SmoothedClassifier"
     assert entry.guarantee.epsilon == max(m.privacy_.epsilon for m in model.estimators_)
     assert [m.ledger for m in model.estimators_] == [None, None]
-    certify(model, X, sensitive_features=GROUPS)
+    certify(model, X, sensitive_features=GROUPS, holdout="public")
     assert [entry.activity for entry in ledger.entries()] == ["fit", "certify"]
     with pytest.raises(BudgetExceededError):
         model.fit(X, Y, sensitive_features=GROUPS)
@@ -226,7 +226,7 @@ def test_the_length_of_the_weights_bounds_the_gap_of_any_population(std):
 def test_with_rows_both_bounds_on_averages_are_printed_and_share_the_error():
     model = fitted(FAIR_FM, std=10.0)
     held = two_groups(4000, seed=1)
-    certificate = certify(model, *held[:2], sensitive_features=held[2])
+    certificate = certify(model, *held[:2], sensitive_features=held[2], holdout="public")
     counted, direct, own, length = certificate.fairness
     # The first has the whole error, and counts what is answered.
     answers = model.predict(held[0])
@@ -247,7 +247,8 @@ def test_with_rows_both_bounds_on_averages_are_printed_and_share_the_error():
     assert any("times bounds of each" in text for text in own.assumptions)
     # Half of the error for each: the direct one alone would be narrower.
     alone = fitted(FM, std=10.0)
-    assert len(certify(alone, *held[:2], sensitive_features=held[2]).fairness) == 3
+    counted_alone = certify(alone, *held[:2], sensitive_features=held[2], holdout="public")
+    assert len(counted_alone.fairness) == 3
     # By hand.
     scores = np.zeros(4000)
     for group, model_of in zip("ab", model.own_models_, strict=True):
@@ -264,7 +265,9 @@ def test_with_rows_both_bounds_on_averages_are_printed_and_share_the_error():
 def test_the_certificates_first_sentence_quotes_one_bound_for_a_notion():
     held = two_groups(2000, seed=1)
     model = fitted(FAIR_FM, std=60.0)
-    first = str(certify(model, held[0], sensitive_features=held[2])).splitlines()[0]
+    first = str(certify(model, held[0], sensitive_features=held[2], holdout="public")).splitlines()[
+        0
+    ]
     assert first.startswith("With 95 % confidence the selection rates of any two groups differ")
     assert first.count("selection rates") == 1
     first = str(certify(model)).splitlines()[0]
@@ -277,7 +280,7 @@ def test_private_holdouts_and_certain_decisions_make_no_second_bound():
     private = certify(fitted(FAIR_FM), held[0], sensitive_features=held[2], count_epsilon=1.0)
     assert [claim.method[:9] for claim in private.fairness] == ["exact, fr", "smoothing"]
     certain = fitted(FAIR_FM, decision="threshold")
-    claims = certify(certain, held[0], sensitive_features=held[2]).fairness
+    claims = certify(certain, held[0], sensitive_features=held[2], holdout="public").fairness
     assert [claim.method[:5] for claim in claims] == ["exact"]
 
 

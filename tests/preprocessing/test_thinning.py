@@ -407,7 +407,7 @@ def test_groups_reach_it_by_the_prefix_with_routing_off() -> None:
     X, y, groups = people()
     model = pipeline().fit(X, y, clf__sensitive_features=groups)
     assert model["clf"].groups_ == ("a", "b")
-    held = certify(model, X, y, sensitive_features=groups)
+    held = certify(model, X, y, sensitive_features=groups, holdout="public")
     deployed = [claim for claim in held.fairness if claim.scope == "deployed model"]
     assert deployed[0].groups == ("a", "b")
 

@@ -44,7 +44,7 @@ def test_any_classifier_behind_releases_is_covered_but_for_its_labels():
 
 def test_held_out_rows_are_released_and_counted():
     model = fitted(LaplaceTransformer(EPSILON), LogisticRegression())
-    certificate = certify(model, X, Y, sensitive_features=S)
+    certificate = certify(model, X, Y, sensitive_features=S, holdout="public")
     # Once to fit, and at least once to evaluate.
     assert certificate.privacy.epsilon == model[0].releases_.total * EPSILON >= 2 * EPSILON
     assert [claim.scope for claim in certificate.fairness] == [

@@ -250,7 +250,7 @@ def test_the_key_is_shown_nowhere(logged: list[logging.LogRecord]) -> None:
     X, y, groups = people()
     model = fitted("laplace", export_key=True)
     model.transform(X, ids=IDS)
-    certificate = model.certify(X, y, sensitive_features=groups)
+    certificate = model.certify(X, y, sensitive_features=groups, holdout="public")
     key = model.memory_._secret
     shown = repr(model) + model._repr_html_() + str(certificate) + certificate.to_json()
     shown += (
@@ -295,7 +295,7 @@ def test_the_certificate_states_releases_training_rows_and_bounds() -> None:
     text = str(before)
     assert "the training rows are not covered" in text
     assert "I(X;Z) ≤ 0.1225 nats, and I(S;Z) ≤ 0.0303 nats" in text
-    after = model.certify(X, y, sensitive_features=groups)
+    after = model.certify(X, y, sensitive_features=groups, holdout="public")
     # The prediction and the measurement were a release each.
     assert after.privacy.epsilon == 1.0
     assert {claim.scope for claim in after.fairness} == {
@@ -317,11 +317,11 @@ def test_a_leaking_release_is_measured_and_rows_without_a_group_are_left_out() -
     model = PrivateFairEncoder(epsilon=50.0, beta=100.0, max_epochs=20, progress=False)
     model.fit(X[:600], s[:600])
     groups[600:610] = None
-    certificate = model.certify(X[600:], sensitive_features=groups[600:])
+    certificate = model.certify(X[600:], sensitive_features=groups[600:], holdout="public")
     (remark,) = (r for r in certificate.remarks if "Measured on 590 held-out rows" in r)
     measured = float(remark.split("at least ")[1].split(" nats")[0])
     assert 0.3 < measured <= math.log(2)
-    few = model.certify(X[600:630], sensitive_features=groups[600:630])
+    few = model.certify(X[600:630], sensitive_features=groups[600:630], holdout="public")
     assert any("was not measured" in remark for remark in few.remarks)
 
 
@@ -448,7 +448,7 @@ def test_global_generators_are_left_alone() -> None:
     before = np.random.get_state(), torch.get_rng_state(), random.getstate()  # noqa: NPY002
     X, _, groups = people()
     fitted("trained privately")
-    fitted("codes").certify(X, sensitive_features=groups)
+    fitted("codes").certify(X, sensitive_features=groups, holdout="public")
     after = np.random.get_state(), torch.get_rng_state(), random.getstate()  # noqa: NPY002
     assert all(np.array_equal(a, b) for a, b in zip(before[0], after[0], strict=True))
     assert torch.equal(before[1], after[1])
@@ -517,7 +517,7 @@ def test_groups_and_ids_are_routed() -> None:
 def test_a_pipeline_promises_what_the_release_promises() -> None:
     X, y, groups = people()
     model = pipeline(epsilon=0.5).fit(X, y, encode__sensitive_features=groups)
-    certificate = certify(model, X, y, sensitive_features=groups)
+    certificate = certify(model, X, y, sensitive_features=groups, holdout="public")
     assert certificate.privacy.protects == "released_representation"
     assert certificate.privacy.epsilon == 0.5 * model["encode"].releases_.total
     claims = {claim.scope: claim for claim in certificate.fairness}

@@ -21,7 +21,7 @@ FORMS = {
 @pytest.fixture(scope="module")
 def certificate() -> Certificate:
     X, y, groups = people()
-    return fitted("laplace", epsilon=0.5).certify(X, y, sensitive_features=groups)
+    return fitted("laplace", epsilon=0.5).certify(X, y, sensitive_features=groups, holdout="public")
 
 
 @pytest.mark.parametrize("form", FORMS)

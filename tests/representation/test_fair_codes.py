@@ -66,7 +66,9 @@ def seeing() -> PrivateFairEncoder:
 @pytest.fixture(scope="module")
 def certificate(seeing: PrivateFairEncoder) -> Certificate:
     notions = ["demographic_parity", "equalized_odds", "accuracy_parity"]
-    return seeing.certify(X[HELD], Y[HELD], sensitive_features=GROUPS[HELD], notion=notions)
+    return seeing.certify(
+        X[HELD], Y[HELD], sensitive_features=GROUPS[HELD], notion=notions, holdout="public"
+    )
 
 
 def downstream(certificate: Certificate) -> dict[str, Any]:
@@ -259,7 +261,9 @@ def test_training_with_noise_has_a_promise_and_a_charge(tmp_path: Any) -> None:
     void = fitted(train_privately=True, reproducible_noise=True, tolerance=0.9)
     assert void.training_privacy_ is not None
     assert void.training_privacy_.is_void
-    assert void.certify(X[HELD], sensitive_features=GROUPS[HELD]).fairness[1:] == ()
+    assert (
+        void.certify(X[HELD], sensitive_features=GROUPS[HELD], holdout="public").fairness[1:] == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -347,7 +351,7 @@ def test_a_pipeline_behind_codes_has_the_bound_and_one_beside_the_group_has_not(
 ) -> None:
     model = make_pipeline(blind, LogisticRegression())
     model[-1].fit(blind.transform(X[FIT]), Y[FIT])
-    found = certify(model, X[HELD], sensitive_features=GROUPS[HELD])
+    found = certify(model, X[HELD], sensitive_features=GROUPS[HELD], holdout="public")
     (claim,) = downstream(found).values()
     hidden, _, left = blind._hidden_codes(X[HELD], GROUPS[HELD])
     table = [[((GROUPS[HELD] == g) & (hidden == c)).sum() for g in "AB"] for c in (0, 1)]
@@ -358,7 +362,7 @@ def test_a_pipeline_behind_codes_has_the_bound_and_one_beside_the_group_has_not(
     protected = certify(model, X[HELD], **options)
     assert not downstream(protected)
     strangers = {"sensitive_features": np.full(200, "C"), "groups": ["A", "B"]}
-    assert not downstream(certify(model, X[HELD], **strangers))
+    assert not downstream(certify(model, X[HELD], **strangers, holdout="public"))
 
 
 def test_the_picture_has_a_bar_for_each_code_and_group(certificate: Certificate) -> None:

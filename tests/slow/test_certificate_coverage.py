@@ -227,6 +227,7 @@ def test_certificates_of_several_notions_hold_together(spread, count_epsilon, mo
             notion=list(truth),
             count_epsilon=count_epsilon,
             count_noise=source,
+            holdout="public" if count_epsilon is None else "by_index",
         )
         claims = [claim for claim in certificate.fairness if claim.scope == "deployed model"]
         assert len(claims) == len(truth)

@@ -19,7 +19,7 @@ def test_unseen_characters_of_names_are_written_out(hostile: str) -> None:
     X = pd.DataFrame(rng.normal(size=(200, 2)), columns=[f"in{hostile}come", "age"])
     groups = pd.Series(np.where(np.arange(200) % 2, f"a{hostile}", "b"), name=f"sex{hostile}")
     model = LogisticRegression().fit(X, X.iloc[:, 0] > 0)
-    certificate = certify(model, X, sensitive_features=groups)
+    certificate = certify(model, X, sensitive_features=groups, holdout="public")
     pages = [certificate.to_html(), certificate.to_model_card(), certificate._repr_html_()]
     for page in (*pages, str(certificate)):
         assert hostile not in page

@@ -228,7 +228,7 @@ def test_held_out_rows_outside_the_claim_raise_nothing(mode: str) -> None:
     model = Model(group_at_predict=mode, **SHORT).fit(X, y, sensitive_features=groups)
     strange = groups.astype(object)
     strange[:3] = None
-    claim = certify(model, X, y, sensitive_features=strange).fairness[0]
+    claim = certify(model, X, y, sensitive_features=strange, holdout="public").fairness[0]
     assert sum(count.trials for count in claim.counts) == len(X) - 3
     strange[3:6] = "nobody knows"
     certificate = certify(model, X, y, sensitive_features=strange, count_epsilon=1.0)
@@ -259,7 +259,7 @@ def test_the_certificate_covers_the_deployed_decisions() -> None:
         model = Model(epsilon=2.0, group_at_predict=mode, **SHORT).fit(
             X, y, sensitive_features=group
         )
-        certificate = certify(model, X_new, y_new, sensitive_features=group_new)
+        certificate = certify(model, X_new, y_new, sensitive_features=group_new, holdout="public")
         claim, *averaged = certificate.fairness
         assert claim.scope == "deployed model"
         assert claim.estimate <= claim.bound <= 1.0

@@ -228,31 +228,33 @@ def test_tolerances_count_on_the_noise_that_was_released(group_at_predict):
 def test_certificates_of_a_path_hold_together(group_at_predict):
     X, y, group = rows(seed=1)
     model = fitted(group_at_predict=group_at_predict)
-    found = model.certify_path(X, y, sensitive_features=group, tolerances=(0.2, 0.9))
+    found = model.certify_path(
+        X, y, sensitive_features=group, tolerances=(0.2, 0.9), holdout="public"
+    )
     for tolerance, certificate in found.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FairnessWarning)
             stood = model.at(tolerance)
         assert certificate.verify(stood)
-        alone = certify(stood, X, y, sensitive_features=group)
+        alone = certify(stood, X, y, sensitive_features=group, holdout="public")
         assert certificate.fairness[0].estimate == alone.fairness[0].estimate
         assert certificate.fairness[0].bound > alone.fairness[0].bound
     with pytest.raises(ValueError, match="must be a list"):
-        model.certify_path(X, y, sensitive_features=group, tolerances=0.2)
+        model.certify_path(X, y, sensitive_features=group, tolerances=0.2, holdout="public")
 
 
 def test_every_tolerance_refuses_rows_that_its_net_was_trained_on():
     X, y, group = rows()
     stood = fitted(group_at_predict="raw").at(0.9)
     with pytest.raises(ValueError, match="trained on"):
-        certify(stood, X, y, sensitive_features=group)
+        certify(stood, X, y, sensitive_features=group, holdout="public")
 
 
 @pytest.mark.parametrize("group_at_predict", ["none", pytest.param("raw", marks=pytest.mark.slow)])
 def test_certificates_compare_predictions_as_they_are_deployed(group_at_predict):
     X, y, group = rows(seed=1)
     model = fitted(group_at_predict=group_at_predict)
-    certificate = certify(model, X, y, sensitive_features=group)
+    certificate = certify(model, X, y, sensitive_features=group, holdout="public")
     found = model.predict(X, sensitive_features=group)
     expected = stats.ks_2samp(found[group == "a"], found[group == "b"]).statistic
     assert certificate.fairness[0].estimate == pytest.approx(expected, abs=0.01)

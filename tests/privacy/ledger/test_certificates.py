@@ -29,10 +29,12 @@ def test_each_certificate_says_which_one_it_is(model, tmp_path) -> None:
     X, y, groups = people(seed=1)
     ledger = ledger_in(tmp_path, "held out")
     for j in (1, 2, 3):
-        (text,) = numbers(certify(model, X, y, sensitive_features=groups, ledger=ledger))
+        (text,) = numbers(
+            certify(model, X, y, sensitive_features=groups, ledger=ledger, holdout="public")
+        )
         assert text.startswith(f"This is certificate number {j} on these held-out rows")
         assert "not for the best of several" in text
-    assert numbers(certify(model, X, y, sensitive_features=groups)) == []
+    assert numbers(certify(model, X, y, sensitive_features=groups, holdout="public")) == []
     assert len(ledger) == 3
     assert ledger.totals() == ()  # rows that were declared public
 
@@ -41,9 +43,13 @@ def test_planned_certificates_end(model, tmp_path) -> None:
     X, _, groups = people(seed=1)
     ledger = ledger_in(tmp_path)
     for _ in range(2):
-        certify(model, X, sensitive_features=groups, n_certificates=2, ledger=ledger)
+        certify(
+            model, X, sensitive_features=groups, n_certificates=2, ledger=ledger, holdout="public"
+        )
     with pytest.raises(ValueError, match="a ledger counts the certificates"):
-        certify(model, X, sensitive_features=groups, n_certificates=2, ledger=ledger)
+        certify(
+            model, X, sensitive_features=groups, n_certificates=2, ledger=ledger, holdout="public"
+        )
 
 
 @pytest.mark.parametrize("form", [np.ravel, lambda X: X[:, :2], lambda X: X[0, 0]])
@@ -107,9 +113,9 @@ def test_the_models_own_ledger_is_used_where_no_other_is_given(tmp_path) -> None
     own, other = ledger_in(tmp_path, "own"), ledger_in(tmp_path, "other")
     model = DPSGDClassifier(max_epochs=1, progress=False, ledger=own)
     model.fit(X, y, sensitive_features=groups)
-    model.certify(X, y, sensitive_features=groups)
+    model.certify(X, y, sensitive_features=groups, holdout="public")
     assert [entry.activity for entry in own.entries()] == ["fit", "certify"]
-    certify(model, X, y, sensitive_features=groups, ledger=other)
+    certify(model, X, y, sensitive_features=groups, ledger=other, holdout="public")
     assert (len(own), len(other)) == (2, 1)
 
 
@@ -119,5 +125,5 @@ def test_certificates_that_look_at_no_row_are_not_counted(tmp_path) -> None:
     model = DPSGDClassifier(max_epochs=1, progress=False, ledger=ledger)
     model.fit(X, y, sensitive_features=groups)
     model.certify()
-    model.certify(X, y)
+    model.certify(X, y, holdout="public")
     assert len(ledger) == 1

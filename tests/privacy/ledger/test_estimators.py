@@ -76,7 +76,7 @@ def test_every_fit_of_a_search_with_workers_is_charged(tmp_path) -> None:
     assert len(ledger) == 2 * 3 + 1
     dearest = max(entry.guarantee.epsilon for entry in ledger.entries())
     assert 1.5 * dearest < ledger.totals()[0].epsilon < 5.5
-    assert certify(search, X, sensitive_features=people()[2]).fairness
+    assert certify(search, X, sensitive_features=people()[2], holdout="public").fairness
     assert [entry.activity for entry in ledger.entries()][-1] == "certify"
 
 
@@ -169,7 +169,9 @@ def test_abstaining_leaves_the_charge_to_the_estimator_inside(tmp_path) -> None:
     assert len(ledger) == 1
     AbstainingClassifier(FrozenEstimator(model.estimator_)).fit(X, y, sensitive_features=groups)
     assert len(ledger) == 1
-    model.certify(X, y, sensitive_features=groups)  # about answers given: no row is looked at
+    model.certify(
+        X, y, sensitive_features=groups, holdout="public"
+    )  # about answers given: no row is looked at
     assert len(ledger) == 1
 
 

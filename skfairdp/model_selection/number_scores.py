@@ -1,0 +1,114 @@
+"""Noisy errors and predictions of held-out rows, for candidates that predict numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skfairdp.certificate.counted_claims import noisy_cells
+from skfairdp.certificate.holdout import GroupedRows, answers_to
+from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate
+from skfairdp.fairness.number_notions import (
+    DISTRIBUTION_GAP,
+    GRID_CELLS,
+    NumberGrid,
+    get_number_notions,
+)
+from skfairdp.model_selection.holding_out import Score, score_within
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.receipts.unwrap import unwrap
+from skfairdp.records.numbers import TargetBounds
+
+# A row is divided into this many parts. Sums of whole numbers do not depend on their order, and
+# a power of two divides a price without rounding.
+PARTS = 1024
+ABSOLUTE, SQUARED = "neg_mean_absolute_error", "neg_mean_squared_error"
+_GRID = NumberGrid(-1.0, 1.0, GRID_CELLS)  # of scaled predictions
+
+
+@dataclass(frozen=True)
+class NumberScoring:
+    """Scoring of predicted numbers; public, and the same for all candidates.
+
+    `bounds`: declared, of the target. `measure`: the score. `tolerance`: largest gap; None sets no
+    limit, and no predictions are counted. `notion`: the gap.
+    """
+
+    bounds: TargetBounds
+    measure: str
+    tolerance: float | None
+    notion: str
+
+    @classmethod
+    def of(cls, search: Any, bounds: Any) -> NumberScoring:
+        """Read the parameters of a search; `bounds`: declared target_bounds of its estimator."""
+        low, high = map(float, bounds)
+        (notion,) = get_number_notions([search.notion])
+        return cls(TargetBounds(low, high), search._objective, search.tolerance, notion.name)
+
+    def tables(
+        self, model: Any, held: GroupedRows, epsilon: float, source: NoiseSource
+    ) -> dict[str, NDArray[np.int64]]:
+        """Sum errors of held-out rows, count their predictions, and add noise.
+
+        ``"errors"`` (2,): of the 1024 parts of each row as many are in the first cell as its error
+        has of the largest, and the others in the second. ``"predictions"`` (n_groups, n_cells),
+        with a tolerance: the parts of each row are in cells of its group. They are all in that of
+        its prediction; for means, as many are in the first of two cells as the prediction has of
+        the range. In each table the parts of a row add up to 1024, which is its L1 sensitivity.
+
+        `epsilon`: cost of all tables together, in nats; infinity adds no noise.
+        """
+        predicted, _ = answers_to(unwrap(model), held, private=True)
+        guess = self.bounds.scaled(np.asarray(predicted, dtype=np.float64))
+        error = 0.5 * np.abs(guess - self.bounds.scaled(np.asarray(held.y, dtype=np.float64)))
+        if self.measure == SQUARED:
+            error = error**2
+        # Targets are finite. A prediction that is no number has the largest error.
+        tables = {"errors": _divided(np.nan_to_num(error, nan=1.0)).sum(axis=0)}
+        if self.tolerance is not None:
+            inside = held.groups.codes >= 0
+            if self.notion == DISTRIBUTION_GAP:
+                parts = PARTS * (np.arange(GRID_CELLS) == _GRID.places(guess)[:, None])
+            else:
+                parts = _divided(np.nan_to_num(0.5 * (guess + 1.0)))
+            table = np.zeros((len(held.groups.labels), parts.shape[1]), dtype=np.int64)
+            np.add.at(table, held.groups.codes[inside], parts[inside])
+            tables["predictions"] = table
+        if math.isinf(epsilon):
+            return tables
+        price = epsilon / len(tables) / PARTS
+        return {
+            name: table + source.discrete_laplace(price, table.shape)
+            for name, table in tables.items()
+        }
+
+    def score_of(self, tables: dict[str, NDArray[np.int64]]) -> tuple[Score, float | None]:
+        """Score of a candidate, in units of the target, and its gap, from the noisy tables alone.
+
+        No gap without a tolerance, or two groups with rows.
+        """
+        wrong, right = np.maximum(tables["errors"], 0).tolist()
+        error = wrong / (wrong + right) if wrong + right else 1.0
+        unit = 2.0 * self.bounds.half
+        value = -error * (unit**2 if self.measure == SQUARED else unit)
+        if self.tolerance is None:
+            return Score(0.0, value), None
+        table = tables["predictions"]
+        if self.notion == DISTRIBUTION_GAP:
+            gap = noisy_gap_estimate(noisy_cells(_GRID.strata, table[:, None, :]))
+        else:
+            rows = np.maximum(table.sum(axis=1), 0)
+            gap = gap_estimate(np.clip(table[:, 0], 0, rows)[None], rows[None])
+        return score_within(self.tolerance, value, gap), gap
+
+
+def _divided(shares: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Divide the parts of each row in two: a share in [0, 1] of them, and the others."""
+    some = np.rint(PARTS * shares).astype(np.int64)
+    return np.stack([some, PARTS - some], axis=1)
