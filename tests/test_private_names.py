@@ -22,7 +22,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # File: the test that fails where a version changes a name, then the names.
 LISTED: dict[str, tuple[str, set[str]]] = {
     "base/fitted_state.py": ("tests/common/test_every_estimator.py", {"_sklearn_version"}),
-    "comparators/base.py": ("tests/comparators/test_estimators.py", {"_sklearn_version"}),
+    "comparators/base.py": ("tests/comparators/test_base.py", {"_sklearn_version"}),
     "engine/modules.py": (
         "tests/engine/clipping/test_clippers.py",
         {
@@ -61,7 +61,7 @@ LISTED: dict[str, tuple[str, set[str]]] = {
         "tests/receipts/test_harmless_steps.py",
         {"_fill_dtype", "_fit_dtype", "_sklearn_output_config", "_stop_words_id"},
     ),
-    "records/stored_rows.py": ("tests/engine/test_stored_rows.py", {"_mmap"}),
+    "records/stored_rows.py": ("tests/records/test_stored_rows.py", {"_mmap"}),
 }  # fmt: skip
 # Documented in spite of the underscore, of named tuples and of CPython; ends of names of columns.
 PUBLIC = {"_make", "_getframe", "_among_all", "_id"}

@@ -82,7 +82,7 @@ def orthogonal_canaries(
     n_canaries : int
         Number of canaries, m >= 1.
     classes : sequence, default=(0, 1)
-        Labels to alternate between.
+        Labels to alternate between; for a regressor two targets, such as its `target_bounds`.
     norm : float, default=10.0
         L2 norm of a canary: so large that its gradient is clipped, and its logit not saturated.
     group : scalar or None, default=None
@@ -144,6 +144,26 @@ def log_odds(model: Any, X: Any, y: NDArray) -> NDArray[np.float64]:
     label, rest = np.where(own, proba, 0.0).sum(axis=1), np.where(own, 0.0, proba).sum(axis=1)
     tiny = np.finfo(np.float64).tiny
     return np.log(np.maximum(label, tiny)) - np.log(np.maximum(rest, tiny))
+
+
+def closeness(model: Any, X: Any, y: NDArray) -> NDArray[np.float64]:
+    """Score of a canary: minus the distance of the released model's prediction from its target.
+
+    Parameters
+    ----------
+    model : fitted regressor
+        Its ``predict`` is called, nothing else.
+    X : array-like of shape (m, n_features)
+        Canaries.
+    y : ndarray of shape (m,)
+        Their targets.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Larger means "learnt better".
+    """
+    return -np.abs(np.asarray(model.predict(X), dtype=np.float64) - np.asarray(y))
 
 
 def stack_rows(first: Any, second: Any) -> Any:

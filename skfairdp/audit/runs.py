@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.utils.parallel import Parallel, delayed
 
 from skfairdp.audit.betting import PairBets
-from skfairdp.audit.canaries import Canaries, Score, log_odds
+from skfairdp.audit.canaries import Canaries, Score, closeness, log_odds
 from skfairdp.audit.declared import claim_about, declare_sizes, fit_with, profile_of
 from skfairdp.audit.one_run_bound import count_correct_guesses, one_run_epsilon, one_run_p_value
 from skfairdp.audit.result import AuditResult
@@ -29,7 +29,7 @@ def audit_one_run(
     *,
     sensitive_features: ArrayLike | None = None,
     n_guesses: int | None = None,
-    score: Score = log_odds,
+    score: Score | None = None,
     confidence_level: float = 0.95,
     random_state: int | np.random.Generator | None = None,
 ) -> AuditResult:
@@ -54,7 +54,8 @@ def audit_one_run(
         Groups of the rows of `X`; the canaries then need groups too.
     n_guesses : int or None, default=None
         Even number of guesses, fixed before any audit is run. None guesses a fifth of the canaries.
-    score : callable, default=log_odds
+    score : callable or None, default=None
+        None is `log_odds` of a classifier, and `closeness` of a regressor.
         ``score(fitted, canaries.X, canaries.y)`` returns m numbers, larger for "in". It may look
         into the fitted model (a white-box audit is stronger), but never at the coins.
     confidence_level : float, default=0.95
@@ -103,7 +104,7 @@ def audit_one_run(
     included = np.random.default_rng(random_state).random(m) < 0.5
     model = declare_sizes(estimator, X, y, canaries, sensitive_features)
     fitted = fit_with(model, X, y, canaries.take(included), sensitive_features)
-    scores = score(fitted, canaries.X, canaries.y)
+    scores = (score or _usual(model))(fitted, canaries.X, canaries.y)
     correct = count_correct_guesses(scores, included, n_guesses=guesses)
     claimed, delta = claim_about(fitted, canaries)
     return AuditResult(
@@ -129,7 +130,7 @@ def audit_many_runs(
     sensitive_features: ArrayLike | None = None,
     n_runs: int = 500,
     n_threshold_runs: int = 20,
-    score: Score = log_odds,
+    score: Score | None = None,
     confidence_level: float = 0.95,
     n_jobs: int | None = None,
 ) -> AuditResult:
@@ -149,7 +150,8 @@ def audit_many_runs(
         ``log(N / 4)``.
     n_threshold_runs : int, default=20
         Further pairs, only to choose the thresholds.
-    score : callable, default=log_odds
+    score : callable or None, default=None
+        None is `log_odds` of a classifier, and `closeness` of a regressor.
         ``score(fitted, canary.X, canary.y)`` returns one number, larger for "in".
     confidence_level : float, default=0.95
         Level of the lower bound, whenever the audit stops.
@@ -193,11 +195,11 @@ def audit_many_runs(
         confidence_level=(confidence_level, PROBABILITY),
     )
     model = declare_sizes(estimator, X, y, canary, sensitive_features)
-    error = 1.0 - confidence_level
+    attack, error = score or _usual(model), 1.0 - confidence_level
 
     def scored(present: bool) -> tuple[float, _Costs]:
         fitted = fit_with(clone(model), X, y, canary.take(np.array([present])), sensitive_features)
-        value = float(np.asarray(score(fitted, canary.X, canary.y)).item())
+        value = float(np.asarray(attack(fitted, canary.X, canary.y)).item())
         return value, (claim_about(fitted, canary), *profile_of(fitted, canary))
 
     def pairs(n: int) -> list[tuple[float, float]]:
@@ -234,3 +236,8 @@ def audit_many_runs(
             "n_smaller": int((apart < 0).sum()),
         },
     )
+
+
+def _usual(model: Any) -> Score:
+    """Score of the canaries where none is given."""
+    return closeness if is_regressor(model) else log_odds

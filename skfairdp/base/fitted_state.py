@@ -22,7 +22,7 @@ from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.protocol import Certifiable
 from skfairdp.receipts import Charge, Quote, Receipt
 from skfairdp.receipts.digests.state import WITHOUT_EFFECT, Recipe
-from skfairdp.receipts.receipt import bind_each, changes
+from skfairdp.receipts.receipt import bind_each, changes, receipt_of
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -62,7 +62,7 @@ def processes_of_torch() -> int:
 def refuse_processes(model: Any) -> None:
     """Refuse a process group, unless its processes train one model or this one is left out."""
     alone = getattr(model, "distributed", "auto") is None
-    if model._in_parts or alone or processes_of_torch() == 1:
+    if processes_of_torch() == 1 or model._in_parts or alone:
         return
     leave = "set distributed=None, or " if hasattr(model, "distributed") else ""
     raise ValueError(
@@ -211,19 +211,21 @@ class FittedState(Certifiable, WithParameters):
 
     def _digest_state(self) -> dict[str, Any]:
         """Return everything that predictions depend on."""
-        own = vars(self)
+        own, receipt = vars(self), receipt_of(self)
         parameters = self.get_params(deep=False)
-        kept = {n: own[n] for n in self._released if n in own and n != "receipt_"}
-        kept |= {n: getattr(self, n) for n in self._views if hasattr(self, n)}
         counted = set(parameters) - WITHOUT_EFFECT - set(self._served_the_fit)
-        if known := getattr(own.get("receipt_"), "digests", None):
+        if receipt is not None and receipt.digests:
             # A parameter that an earlier version lacked decides nothing at its default.
             for name, default in defaults_of(self).items():
-                if f"parameter {name}" not in known and own[name] is default:
+                if f"parameter {name}" not in receipt.digests and own[name] is default:
                     counted.discard(name)
+        state: dict[str, Any] = {f"parameter {n}": Recipe(parameters[n]) for n in counted}
+        state |= {n: own[n] for n in self._released if n in own and n != "receipt_"}
+        if receipt is not None:
+            state |= receipt.views(self._views)
         # Attributes that replace a method or setting of the class; nothing else is checked.
         aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
-        return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
+        return state | aside
 
     def _keep_receipt(
         self, receipt: Receipt, charge: Charge, known: dict[Any, Any] | None = None

@@ -40,7 +40,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     part was trained with ``epsilon=inf``.
     """
     shown, deployed = deployed, deployed.trained
-    leaves, place, charged = deployed.leaves(), deployed.place_of_release, deployed.charged
+    leaves, (place, _), charged = deployed.leaves(), deployed.release, deployed.charged
     if isinstance(public_steps, str):
         raise ValueError(f"public_steps={public_steps!r} must be a list of names of steps.")
     names = [name for name, _ in leaves]
@@ -51,7 +51,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
                 f"earlier steps are {names}."
             )
     # Rows that post-processing learns from, in addition to its inner model, are not examined here.
-    if place is not None and shown is deployed:
+    if place < len(deployed.stages) and shown is deployed:
         return _of_releases(deployed, place, public_steps)
     other, declared = sorted_steps(leaves, public_steps)
     stated = [step.privacy_ for _, step in other if charges_privacy(step)]

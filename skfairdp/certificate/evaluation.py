@@ -229,10 +229,11 @@ def claims_of_mechanism(
     # What mechanisms promise about the second class is not said of the first.
     notions = tuple(n for n in notions if not turned or n.alike_for_both)
     hooks = [answers_of(deployed.final)._mechanism_fairness]
-    place = deployed.place_of_release
+    place, release = deployed.release
     # A model that also sees the group of a row sees more than its release.
-    if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
-        hooks.append(deployed.stages[place][1]._mechanism_fairness)
+    predicts = hasattr(deployed.final, "predict") and not deployed.group_aware
+    if place < len(deployed.stages) and predicts:
+        hooks.append(release._mechanism_fairness)
     claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
     searched = any(charges_privacy(search) for search in deployed.searches)
     receipt = receipt_of(deployed.final)  # of a model that was taken out of a search, too

@@ -85,6 +85,12 @@ class EvaluationSettings:
             n_certificates=COUNT,
             certificate_index=(NONE, COUNT),
         )
+        if not PROBABILITY.accepts(level := self.level_of_one_claim):
+            raise ValueError(
+                f"confidence_level={self.confidence_level!r} is too close to 0 or 1: the "
+                f"confidence of each claim would be rounded to {level:g}. "
+                "Give a number such as 0.95."
+            )
         if self.scores and (self.public_sizes or self.of_training or self.number_notions):
             raise ValueError(
                 "scores=True counts probabilities of held-out rows: it needs a classifier, "

@@ -39,7 +39,7 @@ from skfairdp.foundation.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import PROTECTS, accounted
-from skfairdp.receipts.unwrap import Deployed, charges_privacy, releases_rows
+from skfairdp.receipts.unwrap import Deployed, charges_privacy
 
 DIGEST_SHOWS = (
     "A matching digest shows that the certificate names this model in this state. It does not show "
@@ -204,7 +204,7 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
     if stated is None or stated.is_void or not charges_privacy(trained.final):
         return
     # Of releases every call costs, so that a later state of the same model has spent more.
-    if trained.place_of_release is not None or releases_rows(trained.final):
+    if trained.release[1] is not None:
         return
     own = trained.final.privacy_
     if own is None or own.is_void:

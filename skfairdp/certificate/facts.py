@@ -121,4 +121,4 @@ def _trained_on(final: Any) -> tuple[str, object, str]:
     stated = receipt.quote.privacy
     unit = "persons" if stated is not None and stated.protects == "person" else "rows"
     source = DECLARED if sizes.adjacency == "add-remove" else PUBLIC
-    return f"{unit} trained on", f"{sizes.total:,}", BOUGHT if sizes.prior_epsilon else source
+    return f"{unit} trained on", f"{sum(sizes.counts):,}", BOUGHT if sizes.prior_epsilon else source

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -79,7 +80,7 @@ class BatchSums:
     plan: InitVar[Plan]  # What was charged; every release is drawn from it
     _clipper: Clipper  # Computes weighted sums of clipped per-record gradients
     _noise: NoiseSource
-    processes: Processes = field(default_factory=Processes)  # Those that train one model together
+    processes: Processes | None = None  # Those that train one model together; None: this alone
     own: Sequence[Segment] | None = None  # Those that gradients are released from; None: all
 
     def __post_init__(self, plan: Plan) -> None:
@@ -232,7 +233,8 @@ class BatchSums:
         key = id(segment), id(block), additions
         known = self._limits.get(key)
         if known is None or known[0] is not segment:
-            own, additions = self._rows.persons, additions + self.processes.size
+            own, processes = self._rows.persons, self.processes
+            additions += 1 if processes is None else processes.size
             most, terms = None if own is None else own.most, self._clipper.product_terms
             margin = margin_of(segment, block, self._rows.n_records, additions, most, terms)
             margin = max(n_sums * margin, LEAST_MARGIN)
@@ -311,13 +313,17 @@ class BatchSums:
         return torch.from_numpy(values).to(self._rows.X.device)
 
     def _noisy(self, total: Tensor, std: float) -> Tensor:
-        """Add the noise, in float64: the only way that a sum of private rows leaves.
+        """Release a sum with Gaussian noise, added in float64."""
+        return self._released(total, partial(self._with_noise, std=std))
 
-        Where several processes train, it is added once, to the sum over the rows of all.
+    def _released(
+        self, part: Tensor, noisy: Callable[[Tensor], Tensor], like: Tensor | None = None
+    ) -> Tensor:
+        """Add noise to a sum of private rows, which leaves in no other way.
+
+        `noisy`, `like`: as in `Processes.released`, where several processes train.
         """
-        whole = self.processes.add_up(total)
-        noisy = self._with_noise(whole, std) if self.processes.leads else whole
-        return self.processes.hand_on(noisy, total.device)
+        return noisy(part) if self.processes is None else self.processes.released(part, noisy, like)
 
     def _with_noise(self, total: Tensor, std: float) -> Tensor:
         exact = self.meter.plan.exact_noise

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 from weakref import finalize
 
@@ -27,35 +28,32 @@ from skfairdp.engine.overlap import hold_copies, sketch
 
 
 class Processes:
-    """Processes that fit one model together; this one alone where `together` is false.
+    """Two or more processes that fit one model together; a fit of one process has none.
 
     Inside its own block they have their own group, which ends with the block: one that
     fails closes its connections, and the others fail at once instead of waiting for it.
     """
 
-    def __init__(self, together: bool = False) -> None:
-        there = together and distributed.is_available() and distributed.is_initialized()
-        self.size = distributed.get_world_size() if there else 1
-        self.rank = distributed.get_rank() if there else 0
+    def __init__(self) -> None:
+        self.size = distributed.get_world_size()
+        self.rank = distributed.get_rank()
         self._group: Any = None
         self._watched: tuple[Tensor, int] | None = None
         self._released = 0
 
     def __enter__(self) -> Self:
-        if self.size > 1:
+        with _naming_others():  # one that has failed already closes the connections being made
             self._group = distributed.new_group(backend="gloo")
-            # A group that is freed ends its threads, in torch 2.6 and 2.7 while it holds Python's
-            # lock. A thread that has not freed the tensors of an exchange yet needs that lock, and
-            # both would wait forever. A backend gives the lock back before it ends its threads, so
-            # it has to outlive the group, wherever the last reference to the group is. No public
-            # function hands it out.
-            backend = self._group._get_backend(torch.device("cpu"))
-            finalize(self._group, lambda backend: None, backend).atexit = False
+        # A group that is freed ends its threads, in torch 2.6 and 2.7 while it holds Python's
+        # lock. A thread that has not freed the tensors of an exchange yet needs that lock, and
+        # both would wait forever. A backend gives the lock back before it ends its threads, so
+        # it has to outlive the group, wherever the last reference to the group is. No public
+        # function hands it out.
+        backend = self._group._get_backend(torch.device("cpu"))
+        finalize(self._group, lambda backend: None, backend).atexit = False
         return self
 
     def __exit__(self, *reason: Any) -> None:
-        if self._group is None:
-            return
         if reason[0] is None:
             self._meet()
         distributed.destroy_process_group(self._group)
@@ -82,8 +80,6 @@ class Processes:
 
     def refuse_copies(self, chunks: Callable[[], Iterable[NDArray[np.floating]]]) -> None:
         """Refuse processes that hold copies of the same rows; `chunks` reads all rows of this."""
-        if self.size == 1:
-            return
         key = self.first(secrets.token_bytes(32))
         if hold_copies(self._gathered(sketch(chunks(), key))):
             self._meet()
@@ -107,17 +103,26 @@ class Processes:
 
     def total(self, numbers: Tensor) -> Tensor:
         """Add up public whole numbers of all processes."""
-        if self.size > 1:
-            self._call(distributed.all_reduce, numbers)
+        self._call(distributed.all_reduce, numbers)
         return numbers
+
+    def released(
+        self, part: Tensor, noisy: Callable[[Tensor], Tensor], like: Tensor | None = None
+    ) -> Tensor:
+        """Release a sum over the rows of all processes, with noise that is drawn once.
+
+        `part`: sum over the rows of this process. `noisy`: adds the noise, at the first process.
+        `like`: form of its result; None: that of the sum.
+        """
+        whole = self.add_up(part)
+        of_others = whole if like is None else like
+        return self.hand_on(noisy(whole) if self.leads else of_others, part.device)
 
     def add_up(self, part: Tensor) -> Tensor:
         """Add up the parts of a private sum, float64 or whole numbers, at the first process.
 
         In the others the result has the form of the sum, and means nothing.
         """
-        if self.size == 1:
-            return part
         whole = part.detach().cpu().clone()
         self._call(distributed.reduce, whole, dst=0)
         return whole
@@ -127,8 +132,6 @@ class Processes:
 
         `released`: in the others, any tensor of the same form. `device`: where it is wanted.
         """
-        if self.size == 1:
-            return released
         out = released.contiguous()
         self._call(distributed.broadcast, out, src=0)
         self._released += 1
@@ -148,18 +151,24 @@ class Processes:
 
     def _gathered(self, value: Any) -> list[Any]:
         found = [value] * self.size
-        if self.size > 1:
-            self._call(distributed.all_gather_object, found, value)
+        self._call(distributed.all_gather_object, found, value)
         return found
 
     def _call(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> None:
-        try:
+        with _naming_others():
             operation(*arguments, **options, group=self._group)
-        except RuntimeError as error:
-            raise RuntimeError(
-                "Another process of this fit failed or is gone; its own message says why. Nothing "
-                "is fitted in any process, and what was charged stays charged."
-            ) from error
+
+
+@contextmanager
+def _naming_others() -> Iterator[None]:
+    """Say that another process ended the fit, where an exchange with it fails."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RuntimeError(
+            "Another process of this fit failed or is gone; its own message says why. Nothing "
+            "is fitted in any process, and what was charged stays charged."
+        ) from error
 
 
 def _digest(values: Tensor) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.norms import clip_factors, refuse_unbounded_sums, rows_of
+from skfairdp.engine.exact_products import AS_TORCH
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import (
     PERSON_BLOCKS,
@@ -71,7 +72,7 @@ def rehearse(
             of_steps = {size: own | needed for size, own in of_steps.items()}
     numbers = sum(p.numel() for p in module.parameters() if p.requires_grad)
     probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
-    clipper.try_products_of_torch()
+    clipper.products = AS_TORCH  # the fastest way, which only a trial that it passes leaves at that
     serving = clipper.serving(rows)  # in training, where a layer may draw that does not draw here
     with _as_at_prediction(module), OwnDraws(np.random.default_rng(0)) as watch:
         # One row first: whether the module can be taken at all, and whether only one by one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -225,11 +226,10 @@ class NoisyRelease(BatchSums):
         sums = sums.reshape(n_heads, n_cells, -1)
 
         p, p_head = sums.shape[2], head.stop - head.start
-        whole = self.processes.add_up(sums)
-        released = whole.new_empty(p + n_heads * p_head)
-        if self.processes.leads:
-            released = self._noisy_heads(whole, block, head, radii, head_scale)
-        released = self.processes.hand_on(released, sums.device)
+        noisy = partial(
+            self._noisy_heads, block=block, head=head, radii=radii, head_scale=head_scale
+        )
+        released = self._released(sums, noisy, sums.new_empty(p + n_heads * p_head))
         return HeadSums(vector=released[:p], heads=released[p:].reshape(n_heads, p_head))
 
     def _noisy_heads(
@@ -266,11 +266,14 @@ class NoisyRelease(BatchSums):
         """
         self.meter.draw(release)
         exact = self._counted(lambda rows: (assign(rows), np.ones(len(rows.codes))), n_counts)
-        whole = self.processes.add_up(torch.from_numpy(exact))
-        if self.processes.leads and not np.isinf(release.epsilon):
-            noise = self._noise.discrete_laplace(release.epsilon, n_counts)
-            whole = whole + torch.from_numpy(noise)
-        return self.processes.hand_on(whole).numpy()
+
+        def noisy(table: Tensor) -> Tensor:
+            if np.isinf(release.epsilon):
+                return table
+            drawn = self._noise.discrete_laplace(release.epsilon, n_counts)
+            return table + torch.from_numpy(drawn)
+
+        return self._released(torch.from_numpy(exact), noisy).numpy()
 
     def tables(
         self,
@@ -370,8 +373,8 @@ class NoisyRelease(BatchSums):
 
         table = PrefixSums(shape[-1], block.noise_std)
         counts = self._counted(of_cells, math.prod(shape)).astype(np.float64).reshape(shape)
-        whole = self.processes.add_up(torch.from_numpy(counts))
-        if self.processes.leads:
-            exact = whole.numpy().astype(np.int64)
-            whole = torch.from_numpy(table.release(exact, self._noise))
-        return self.processes.hand_on(whole).numpy(), table.stds
+
+        def noisy(sums: Tensor) -> Tensor:
+            return torch.from_numpy(table.release(sums.numpy().astype(np.int64), self._noise))
+
+        return self._released(torch.from_numpy(counts), noisy).numpy(), table.stds

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from skfairdp.base import Calibrated, PrivateClassifier, PrivatePredictor
 from skfairdp.exceptions import PrivacyWarning, warn_of_weak_fit, warn_user
@@ -22,6 +22,9 @@ from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoted import NOISELESS, WEAK
 from skfairdp.records.groups import Groups
+
+if TYPE_CHECKING:
+    from skfairdp.engine.processes import Processes
 
 ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public
 
@@ -126,16 +129,18 @@ class BudgetedPredictor(Calibrated, PrivatePredictor):
         facts: RowFacts,
         noise: NoiseSource,
         charge: Charge,
-        first: Callable[[Sizes], Sizes] = lambda sizes: sizes,
+        processes: Processes | None = None,
     ) -> Quote:
         """Price a fit, and buy its sizes, once they are charged, where it buys them.
 
-        `first`: of several processes, makes the sizes of the first those of all.
+        `processes`: those that fit the model together; the sizes of the first are those of all.
         """
         quote = self._priced(facts, noise)
         if quote.plan is None:
             charge(quote.charge)  # for the whole fit, as its plan is made from what is bought
-            bought = first(self._bought_sizes(facts.groups, noise))
+            bought = self._bought_sizes(facts.groups, noise)
+            if processes is not None:
+                bought = processes.first(bought)
             quote = self._priced_for(facts, noise, bought)
         verdict = quote.verdict  # of the plan, so of public sizes
         if verdict is not None and verdict.level in WEAK:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logit
 
+from skfairdp.base.fitted_state import processes_of_torch
 from skfairdp.engine.run import (
     Progress,
     ReadRows,
@@ -188,20 +190,21 @@ class GradientPredictor(BudgetedPredictor):
     def _fit(self, given: Given, charge: Charge) -> Receipt:
         from skfairdp.engine.processes import Processes
 
-        with Processes(self.distributed is not None) as processes:
+        several = self.distributed is not None and processes_of_torch() > 1
+        with Processes() if several else nullcontext() as processes:
             check_parameters(self, self._parameters)
             self._check_settings()
             read = self._read(given, processes, charge)
-            quote = self._settled(read.facts, read.noise, charge, processes.first)
+            quote = self._settled(read.facts, read.noise, charge, processes)
             prepared = self._prepare(quote, read.row_shape, read.classes, read.seed)
             training = self._made_ready(prepared, quote, read, processes)
             named = None if read.groups is None else read.groups.labels
             del read  # labels and groups are as large as what was made of them
-            charge(training.stated)  # before a row reaches the engine
+            charge(training.stated)  # before a row is drawn
             stated = self._trained(training)
         return Receipt(replace(quote, privacy=stated), named)
 
-    def _read(self, given: Given, processes: Processes, charge: Charge) -> ReadRows:
+    def _read(self, given: Given, processes: Processes | None, charge: Charge) -> ReadRows:
         """Check and encode rows, labels, groups and persons; agree on them with other processes."""
         X, classes, labels = self._encoded(given.X, given.y)
         groups = self._encode_groups(given.sensitive_features, len(X))
@@ -209,7 +212,7 @@ class GradientPredictor(BudgetedPredictor):
         if self._protected == ATTRIBUTE:
             X, labels, groups = _of_known_labels(X, labels, groups)
         n = len(X)
-        if processes.size > 1:
+        if processes is not None:
             refuse_persons(persons)
             if not processes.leads:
                 charge.nothing_here()
@@ -219,7 +222,7 @@ class GradientPredictor(BudgetedPredictor):
         numbers = {"n_features": math.prod(shape), "n_classes": n_classes}
         facts = RowFacts.of(n, groups, persons, unit=unit, **numbers)
         seed, noise = self._randomness()
-        if processes.size > 1:
+        if processes is not None:
             seed = processes.first(seed)
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
@@ -264,7 +267,7 @@ class GradientPredictor(BudgetedPredictor):
         self._prepare(quote, row_shape, classes, 0)
 
     def _made_ready(
-        self, ready: ReadyNet, quote: Quote, read: ReadRows, processes: Processes
+        self, ready: ReadyNet, quote: Quote, read: ReadRows, processes: Processes | None
     ) -> Training:
         """Bring net and rows together, and rehearse on made-up rows; no entry of a row is used."""
         from skfairdp.engine.clipping.clippers import make_clipper
@@ -272,6 +275,7 @@ class GradientPredictor(BudgetedPredictor):
         from skfairdp.engine.objectives import objective_for
         from skfairdp.engine.randomness import own_draws
         from skfairdp.engine.rehearsal import rehearse
+        from skfairdp.engine.release import NoisyRelease
 
         plan, prepared, groups = quote.plan, ready.prepared, read.groups
         assert plan is not None
@@ -294,26 +298,24 @@ class GradientPredictor(BudgetedPredictor):
         rates = prepared.learning_rates(plan.steps, epoch)
         rates = [r * f for r, f in zip(rates, factors, strict=True)]
         stated = quote.privacy
-        if processes.size > 1:
+        if processes is not None:
             processes.agree(bind_each({"plan": repr(plan), "state": ready.released}))
             also = watched(processes, rows, prepared.flat.vector, epoch)
             stated = stated and stated.assuming(also)
-        return Training(
+        shown = self.progress if processes is None or processes.leads else False
+        run = Run(
             plan=plan,
-            ready=ready,
-            rows=rows,
-            classes=read.classes,
-            n_groups=1 if groups is None else len(groups.labels),
+            prepared=prepared,
             objective=objective,
-            clipper=clipper,
+            release=NoisyRelease(rows, plan, clipper, read.noise, processes, own),
             noise=read.noise,
-            draws=draws,
             learning_rates=rates,
+            progress=Progress(plan.steps, shown, type(self).__name__),
             steps_per_epoch=epoch,
-            stated=stated,
-            arithmetic=seen,
-            processes=processes,
+            n_groups=1 if groups is None else len(groups.labels),
+            classes=read.classes,
         )
+        return Training(run, ready, draws, stated, arithmetic=seen)
 
     def _trained(
         self, training: Training, train: Callable[[Run], None] | None = None
@@ -324,38 +326,18 @@ class GradientPredictor(BudgetedPredictor):
         promised about it.
         """
         from skfairdp.engine.optimizers import copy_parameters
-        from skfairdp.engine.release import NoisyRelease
 
-        plan, ready, processes = training.plan, training.ready, training.processes
-        own = plan.segments[self._with_gradients]
-        given = training.rows, plan, training.clipper, training.noise, processes
-        release = NoisyRelease(*given, own)
-        shown = self.progress if processes.leads else False
-        progress = Progress(plan.steps, shown, type(self).__name__)
-        run = Run(
-            plan=plan,
-            prepared=ready.prepared,
-            objective=training.objective,
-            release=release,
-            noise=training.noise,
-            learning_rates=training.learning_rates,
-            progress=progress,
-            steps_per_epoch=training.steps_per_epoch,
-            n_groups=training.n_groups,
-            classes=training.classes,
-        )
-        try:
-            with training.draws:
-                (train or self._train)(run)
-        finally:
-            progress.close()
-        processes.compare()
-        copy_parameters(ready.prepared.module, ready.released)
-        release.meter.finish()
+        run, ready = training.run, training.ready
+        with run.progress, training.draws:
+            (train or self._train)(run)
+        if run.release.processes is not None:
+            run.release.processes.compare()
+        copy_parameters(run.prepared.module, ready.released)
+        run.release.meter.finish()
         stated = training.stated and training.stated.assuming(training.arithmetic)
         self.module_ = ready.released.eval()
         self.link_ = ready.link
-        self._keep(training.classes, run)
+        self._keep(run.classes, run)
         return stated
 
 

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from torch import nn
 
+from skfairdp.base.fitted_state import processes_of_torch
 from skfairdp.engine.many_releases import ManyReleases, one_linear_layer, refuse_unbounded
 from skfairdp.engine.nets import PreparedNet, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
 from skfairdp.engine.optimizers import ManyOptimizers, flatten, unflatten
-from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.run import ReadRows, Run, schedule_factors
@@ -103,8 +103,8 @@ def fit_many(
     models = [clone(estimator).set_params(**own) for own in each]
     if any(model.costs is not None for model in models):
         raise ValueError("fit_many buys no tables of scores: leave 'costs' out, or fit one by one.")
-    several = any(Processes(model.distributed is not None).size > 1 for model in models)
-    if several or stored_rows(X) is not None:
+    together = any(model.distributed is not None for model in models)
+    if (together and processes_of_torch() > 1) or stored_rows(X) is not None:
         raise ValueError(
             "fit_many takes dense rows in the memory of one process: load them (X.toarray() of "
             "sparse ones), and set distributed=None in a process group."
@@ -119,17 +119,17 @@ def _fit_together(models: list[DPSGDClassifier], own_nets: list[bool], given: Gi
     """Fit models of which the first reads the rows: all of them, or none."""
     first, *others = models
     charges = [Charge(model) for model in models]
-    with ExitStack() as fits, Processes(first.distributed is not None) as processes:
+    with ExitStack() as fits:
         for model, charge in zip(models, charges, strict=True):
             fits.enter_context(model._all_or_nothing(charge))
             check_parameters(model, model._parameters)
             model._check_settings()
-        read = first._read(given.read(), processes, charges[0])
+        read = first._read(given.read(), None, charges[0])
         quote = first._priced(read.facts, read.noise)
         ready = first._prepare(quote, read.row_shape, read.classes, read.seed)
         own = _planned(first, others, own_nets, quote, ready.prepared, read)
-        training = first._made_ready(ready, quote, read, processes)
-        own.insert(0, _Own(quote, ready.prepared, read.noise, training.learning_rates))
+        training = first._made_ready(ready, quote, read, None)
+        own.insert(0, _Own(quote, ready.prepared, read.noise, training.run.learning_rates))
         verdicts = [mine.quote.verdict for mine in own]
         weak = [verdict for verdict in verdicts if verdict is not None and verdict.level in WEAK]
         if weak:

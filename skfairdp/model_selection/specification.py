@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Any
 
 from numpy.typing import ArrayLike
+from sklearn.base import is_classifier
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
@@ -137,6 +138,12 @@ def specify(
     if sensitive_features is None:
         raise ValueError("A gap needs groups: give sensitive_features.")
     check_estimator(estimator)
+    if not is_classifier(final_of(estimator)):
+        raise ValueError(
+            f"'estimator' must predict classes, whose gaps the tables of counts bound; got "
+            f"{type(final_of(estimator)).__name__}, which predicts numbers. Take PrivateSearchCV "
+            "with a tolerance, and certify its model on rows that it has not seen."
+        )
     points = _points(estimator, candidates)
     firsts = _firsts(estimator, points)
     source = NoiseSource()

@@ -20,7 +20,7 @@ from skfairdp.privacy.accounting.serialization import (
     number_from_json,
     number_to_json,
 )
-from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
+from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED, check_name
 
 
 @dataclass(frozen=True)
@@ -263,5 +263,5 @@ class PrivacyGuarantee:
 
 def _check(epsilon: float, delta: float, adjacency: str, protects: str) -> None:
     check_values(epsilon=(epsilon, NOT_NEGATIVE), delta=(delta, CHANCE))
-    check_name("adjacency", adjacency, ADJACENCIES)
-    check_name("protects", protects, PROTECTS)
+    check_name("adjacency", adjacency, NEIGHBOURS)
+    check_name("protects", protects, PROTECTED)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from skfairdp.foundation.documentation import completed_by
 from skfairdp.foundation.parameters import CHANCE, COUNT, POSITIVE, PRICE, Number
-from skfairdp.privacy.relations import ADJACENCIES, NEIGHBOURS, check_name
+from skfairdp.privacy.relations import NEIGHBOURS, check_name
 
 # Limits with exact noise: numbers that a step releases, and the smallest noise multiplier.
 MOST_NUMBERS, LEAST_MULTIPLIER = 2**24, 0.25
@@ -290,7 +290,7 @@ class Plan:
             _check_cells("rates", segment.rates, len(self.cells))
         for released in self.sums:
             _check_cells("weights", released.weights, len(self.cells))
-        check_name("adjacency", self.adjacency, ADJACENCIES)
+        check_name("adjacency", self.adjacency, NEIGHBOURS)
         _check(self, delta=CHANCE, prior_epsilon=_NUMBER)
 
     def charged_multiplier(self, segment: Segment, cell: int) -> float:

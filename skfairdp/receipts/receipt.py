@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
@@ -165,6 +165,30 @@ class Receipt:
         """Leave the facts about rows, of which some are private."""
         if self.quote is not None:
             object.__setattr__(self, "quote", self.quote.without_rows())
+
+    def views(self, names: Sequence[str]) -> dict[str, Any]:
+        """Values of fitted attributes that are views of the receipt.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the attributes.
+
+        Returns
+        -------
+        dict
+            Value of each, by name; without a quote, of ``groups_`` alone.
+        """
+        known: dict[str, Any] = {"groups_": self.groups}
+        if self.quote is None:
+            return {name: known[name] for name in names if name in known}
+        known |= {
+            "noise_multiplier_": self.quote.noise_multiplier,
+            "plan_": self.quote.plan,
+            "privacy_": self.quote.privacy,
+            "training_privacy_": self.quote.privacy,
+        }
+        return {name: known[name] for name in names}
 
     def stating(self, privacy: PrivacyGuarantee | None, *, one_of_several: bool) -> Self:
         """Make the receipt of a model whose rows have spent more than its own fit.

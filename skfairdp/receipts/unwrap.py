@@ -233,14 +233,13 @@ class Deployed:
         return (*choices, *inner)
 
     @property
-    def place_of_release(self) -> int | None:
-        """Place of the first step with a private release that is the only input of later steps."""
-        # A step inside a container does not count, since columns may bypass it.
-        return next((i for i, (_, stage) in enumerate(self.stages) if releases_rows(stage)), None)
-
-    @property
     def release(self) -> tuple[int, Any]:
-        """The first part that releases rows, the last one included, and its place; or None."""
+        """The first part that releases rows, the last one included, and its place; or None.
+
+        A release is the only input of later parts. Its place is below the number of stages, unless
+        the last part releases rows, or none does.
+        """
+        # A step inside a container does not count, since columns may bypass it.
         parts = [*(stage for _, stage in self.stages), self.final]
         found = ((i, part) for i, part in enumerate(parts) if releases_rows(part))
         return next(found, (len(parts), None))

@@ -145,7 +145,7 @@ RECORDS: dict[str, Record] = {
         prints=r"near-copies 200 right guesses of the hidden code 0\.[67]",
         never_prints=r"near-copies \d+ right guesses of the hidden code (?:1|0\.[89])",
     ),
-    "k_pate1": Record(needs="teachers.py", now="tests/aggregation/test_teachers_elsewhere.py"),
+    "k_pate1": Record(needs="teachers.py", now="tests/aggregation/teachers/test_parallel.py"),
     "k_post1": Record(
         prints="thinning huge epochs n=996 -> ", never_prints=r"-> .*\b(?:996|1001|1003)\b.*\| ctx"
     ),

@@ -14,11 +14,13 @@ from dp_accounting.dp_event import GaussianDpEvent
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from skfairdp import DPSGDRegressor
 from skfairdp.audit import (
     AuditResult,
     Canaries,
     audit_many_runs,
     audit_one_run,
+    closeness,
     log_odds,
     orthogonal_canaries,
 )
@@ -254,6 +256,17 @@ def test_log_odds_are_those_of_the_label():
     assert scores[0] == pytest.approx(math.log(1 / 3))
     assert np.isfinite(scores[1])
     assert scores[1] > 100
+
+
+def test_closeness_is_that_of_the_prediction_and_the_score_of_regressors():
+    model = SimpleNamespace(predict=lambda X: np.array([1.0, 5.0]))
+    assert closeness(model, np.zeros((2, 1)), np.array([1.5, 2.0])).tolist() == [-0.5, -3.0]
+    X, canaries = orthogonal_canaries(np.ones((40, 2)), 20, classes=(0.0, 4.0))
+    quick = {"max_epochs": 1, "progress": False, "delta": 1e-4}
+    regressor = DPSGDRegressor(target_bounds=(0, 4), **quick)
+    result = audit_one_run(regressor, X, np.arange(40.0) / 10, canaries, confidence_level=0.999)
+    assert result.claimed_epsilon <= 1.0
+    assert not result.refutes_claim  # a right claim, in 1e-3 of runs at most
 
 
 def test_canaries_are_orthogonal_to_everything():

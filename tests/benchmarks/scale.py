@@ -125,7 +125,7 @@ def releases() -> None:
     from skfairdp.engine.processes import Processes
 
     distributed.init_process_group("gloo")
-    with Processes(True) as processes:
+    with Processes() as processes:
         for numbers in (1_000, 10_000, 100_000, 1_000_000):
             part, times = torch.ones(numbers, dtype=torch.float64), []
             for _ in range(30):

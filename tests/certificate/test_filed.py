@@ -32,7 +32,7 @@ from skfairdp.fairness.recomputing import recomputed_intervals
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from tests.certificate.fakes import ThresholdClassifier
 from tests.certificate.forged import forged_text
-from tests.certificate.test_report import CASES, claim, every_case
+from tests.certificate.render.test_html import CASES, claim, every_case
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = Draft202012Validator(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -60,6 +60,21 @@ def test_a_regressor_gets_a_bound_on_the_distance_of_distributions():
     assert not certificate.satisfies(tolerance=claim.bound - 1e-3)
 
 
+@pytest.mark.parametrize(("level", "several", "rounded"), [(1e-17, 1, "0"), (1 - 1e-16, 4, "1")])
+def test_a_confidence_lost_to_rounding_is_refused_as_it_was_given(level, several, rounded) -> None:
+    X, y, group = rows(60)
+    said = re.escape(f"confidence_level={level!r} is too close") + f".* rounded to {rounded}\\."
+    with pytest.raises(ValueError, match=said):
+        certify(
+            Column(),
+            X,
+            y,
+            sensitive_features=group,
+            confidence_level=level,
+            n_certificates=several,
+        )
+
+
 def test_distances_of_distributions_are_said_in_plain_words() -> None:
     X, y, group = rows()
     card = certify(Column(), X, y, sensitive_features=group, holdout="public").to_model_card()
@@ -73,6 +88,18 @@ def test_shares_up_to_many_numbers_are_in_the_table_alone() -> None:
     assert sum(" (prediction at most " in remark for remark in certificate.remarks) > 10
     listed = [line for line in certificate.to_model_card().splitlines() if line.startswith("- ")]
     assert not any(" (prediction at most " in line for line in listed)
+
+
+def test_remarks_on_groups_named_like_thresholds_are_on_the_page() -> None:
+    X, y, group = rows()
+    group = np.where(group == "a", "team (prediction at most 1)", "b")
+    answers = LogisticRegression().fit(X, y > y.mean())
+    notions = ["demographic_parity", "equalized_odds", "equal_opportunity"]
+    certificate = certify(answers, X + 1e-3, y > y.mean(), sensitive_features=group, notion=notions)
+    named = [remark for remark in certificate.remarks if " (prediction at most 1) " in remark]
+    assert len(named) > 3
+    card = certificate.to_model_card()
+    assert all(f"- {remark}" in card for remark in named)
 
 
 def test_means_are_bounded_as_shares_of_the_range_and_share_the_error():

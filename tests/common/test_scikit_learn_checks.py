@@ -162,7 +162,7 @@ def test_fresh_noise_of_regressors_fails_only_checks_that_compare_two_fits(kind:
 def test_every_public_estimator_goes_through_all_checks() -> None:
     checked = [*(build(name) for name in (*ROSTER, *OTHERS)), *APART_FROM_THE_ROSTER]
     kinds = {kind for model in checked for kind in type(model).__mro__}
-    # tests/comparators/test_estimators.py gives the encoders groups, in `transform` too.
+    # tests/comparators/test_base.py gives the encoders groups, in `transform` too.
     assert [kind for kind in public_estimators() if kind not in {*kinds, *COMPARED}] == []
 
 

@@ -120,7 +120,7 @@ def noise():
     segment = Segment(steps=1, rates=(0.5,), expected_sizes=(10.0,), blocks=(block,))
     plan = Plan(cells=("all",), segments=(segment,), adjacency="zero-out", delta=1e-5)
     rows = Rows(torch.zeros(20, 20), (torch.zeros(20),), np.full(20, -1))
-    with Processes(True) as processes:
+    with Processes() as processes:
         release = NoisyRelease(rows, plan, clipper, NoiseSource(), processes)
         released = release.gradient(segment).numpy()
     return [len(released), float(np.mean((released / 3.0) ** 2)), released[:3].tolist()]
@@ -141,7 +141,7 @@ def tables():
         rows = Rows(torch.zeros(n, 20), (torch.zeros(n),), np.zeros(n, dtype=int))
         module = MLP(20)
         clipper = make_clipper(module, flatten(module), objective_for(torch.nn.BCEWithLogitsLoss()))
-        with Processes(True) as processes:
+        with Processes() as processes:
             release = NoisyRelease(rows, plan, clipper, NoiseSource(), processes)
             places = np.arange(n) + RANK
             counts = release.counts(price, lambda rows, places=places: places, 4000)
@@ -195,7 +195,7 @@ def ended():
     n_ended = 0
     for _ in range(5):
         before = set(threads())
-        with Processes(True) as processes:
+        with Processes() as processes:
             for one in set(threads()) - before:
                 os.sched_setscheduler(one, os.SCHED_IDLE, os.sched_param(0))
             processes.agree({"the": "same"})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger, certify
+from skfairdp import DPSGDClassifier, DPSGDRegressor, FairDPClassifier, PrivacyLedger, certify
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
@@ -169,11 +169,15 @@ def test_the_ledger_hears_of_everything_once(tmp_path) -> None:
         ({"sensitive_features": np.zeros(600)}, "A gap needs two groups"),
         ({"candidates": []}, "'candidates' is empty"),
         ({"candidates": {"epsilon": [1.0]}}, "names epsilon, which the search sets"),
+        ({"estimator": DPSGDRegressor(target_bounds=(0, 1))}, "got DPSGDRegressor, which predicts"),
     ],
 )
-def test_bad_settings_are_refused(options, message) -> None:
+def test_bad_settings_are_refused(options, message, tmp_path) -> None:
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
     X, y, groups = town(600, 0.2)
     given = {"sensitive_features": groups, "epsilon": 1.0, "tolerance": 0.1, "delta": 1e-4}
-    given |= options
+    given |= options | {"ledger": ledger}
+    model = given.pop("estimator", DPSGDClassifier(**FAST))
     with pytest.raises(ValueError, match=message):
-        specify(DPSGDClassifier(**FAST), given.pop("candidates", GRID), X, y, **given)
+        specify(model, given.pop("candidates", GRID), X, y, **given)
+    assert ledger.entries() == ()  # before any charge

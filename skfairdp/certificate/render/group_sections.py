@@ -26,6 +26,7 @@ from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, answered_o
 from skfairdp.fairness.bounds.stored_numbers import cells_of
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import KINDS
+from skfairdp.fairness.number_notions import DISTRIBUTION_GAP
 from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED, SCOPES
 from skfairdp.foundation.figures import rounded_down, rounded_up
 
@@ -57,7 +58,9 @@ def fairness_section(claims: Claims) -> Section:
     fairness = claims.fairness
     remarks = (*([] if claims.measured is None else [str(claims.measured)]), *claims.remarks)
     # Shares up to each of many numbers are in the table of rates.
-    of_numbers = [remark for remark in remarks if " (prediction at most " in remark]
+    distances = (claim for claim in fairness if claim.notion == DISTRIBUTION_GAP)
+    # The last remark of a claim is on its bound, all others on rates up to a threshold.
+    of_numbers = {remark for claim in distances for remark in claim.remarks[:-1]}
     if len(of_numbers) > FEW_GROUPS:
         remarks = tuple(remark for remark in remarks if remark not in of_numbers)
     if not fairness and not remarks:

@@ -125,10 +125,6 @@ class Clipper:
         """What keeps the arithmetic of a record its own, for a certificate."""
         return ALONE if self.one_by_one else self.products.assumed
 
-    def try_products_of_torch(self) -> None:
-        """Compute in the fastest way, for a trial; only a rehearsal may leave it at that."""
-        self.products = AS_TORCH
-
     def retreat(self) -> None:
         """Compute in a slower way, in which a row's place plays less of a part.
 

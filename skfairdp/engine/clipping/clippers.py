@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -24,13 +25,18 @@ class _FastClipper(Clipper):
     switched on after the clipper was made. Both show only when a batch is there.
     """
 
-    def __init__(self, fast: FusedClipper | LayeredClipper, functional: FunctionalClipper) -> None:
+    def __init__(
+        self, fast: FusedClipper | LayeredClipper, functional: Callable[[], FunctionalClipper]
+    ) -> None:
         self._fast = fast
-        self._functional = functional
+        self._make_functional = functional
         self.one_by_one = fast.one_by_one
         self.path = fast.path
-        self.margin = max(fast.margin, functional.margin)
         self.product_terms = fast.product_terms
+
+    @cached_property
+    def _functional(self) -> FunctionalClipper:
+        return self._make_functional()
 
     def clipped_sums(self, X: torch.Tensor, *of_batch: Any, **options: Any) -> torch.Tensor:
         return self.serving(X).clipped_sums(X, *of_batch, **options)
@@ -41,19 +47,12 @@ class _FastClipper(Clipper):
     def draws_nothing(self, X: torch.Tensor) -> bool:
         return self.path == "fused" and self.serving(X) is self._fast
 
-    def try_products_of_torch(self) -> None:
-        super().try_products_of_torch()
-        self._fast.try_products_of_torch()
-        self._functional.try_products_of_torch()
-
-    def retreat(self) -> None:
-        super().retreat()
-        self._fast.retreat()
-        self._functional.retreat()
-
     def serving(self, X: torch.Tensor) -> Clipper:
         fast = not self.one_by_one and self._fast.accepts(X)
-        return self._fast if fast else self._functional
+        chosen = self._fast if fast else self._functional
+        chosen.products = self.products
+        chosen.one_by_one = chosen.one_by_one or self.one_by_one
+        return chosen
 
 
 def make_clipper(
@@ -71,9 +70,9 @@ def make_clipper(
     refuse_mixing_modules(module)
     stack = linear_stack(module)
     layers = None if stack is not None else record_layers(module)
-    functional = FunctionalClipper(module, flat, objective)
+    functional = partial(FunctionalClipper, module, flat, objective)
     if stack is not None:
         return _FastClipper(FusedClipper(stack, flat, objective), functional)
     if layers is not None:
         return _FastClipper(LayeredClipper(module, layers, flat, objective), functional)
-    return functional
+    return functional()

@@ -230,7 +230,8 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
             "learning_rate": rate,
             "group_update": self.group_update,
         }
-        self.key_ = run.release.processes.first(run.noise.key())
+        key, processes = run.noise.key(), run.release.processes
+        self.key_ = key if processes is None else processes.first(key)
         self.released_gaps_ = () if stop is None else tuple(stop.gaps)
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:

@@ -12,7 +12,7 @@ from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
-from skfairdp.privacy.relations import ADJACENCIES, IMPLIED, PROTECTS, check_name
+from skfairdp.privacy.relations import IMPLIED, NEIGHBOURS, PROTECTED, PROTECTS, check_name
 
 FIXED = (
     "a total of several charges holds where no plan was chosen by looking at earlier releases; a "
@@ -96,9 +96,9 @@ class Budget:
         if not 0.0 < self.epsilon < math.inf or not 0.0 <= self.delta < 1.0:
             raise ValueError(NO_BUDGET.format((self.epsilon, self.delta)))
         if self.adjacency is not None:
-            check_name("adjacency", self.adjacency, ADJACENCIES)
+            check_name("adjacency", self.adjacency, NEIGHBOURS)
         if self.protects is not None:
-            check_name("protects", self.protects, PROTECTS)
+            check_name("protects", self.protects, PROTECTED)
 
     def same_amount(self, other: Budget) -> bool:
         """Whether the figures agree, and the relations as far as both name one."""
