@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from skfairdp.additive.design import NORM
 from skfairdp.additive.model import AdditiveModel
-from skfairdp.additive.pairs import MOST_PAIRS
+from skfairdp.additive.pairs import LOG_ODDS, Link, second_labels
 from skfairdp.foundation.parameters import Number
 from skfairdp.inprocessing.class_weights import CostSensitive
 from skfairdp.preprocessing.levels import level_names
 
 if TYPE_CHECKING:
     from skfairdp.additive.descent import Slopes
+    from skfairdp.engine.release import Rows
     from skfairdp.inprocessing.gradient import Run
 
 
@@ -41,10 +43,6 @@ class DPAdditiveClassifier(AdditiveModel, CostSensitive):
         Declared categories of the columns that are not numbers.
     n_bins : int, default=16
         Bins of each of the two scales (linear and logarithmic) between declared bounds.
-    pairs : int, default=0
-        Most pairs of columns, at most 8, whose cells contribute together. For a twentieth of the
-        budget, noisy tables of all pairs say which of them deviate from a sum of two columns by
-        more than noise does; there may be none.
     batch_size : int or "auto", default="auto"
         Expected records in a batch; "auto" is ``min(65536, ceil(n / 4))``.
     random_state : int, RandomState or None, default=None
@@ -56,9 +54,6 @@ class DPAdditiveClassifier(AdditiveModel, CostSensitive):
         Score where every column contributes nothing.
     levels_ : tuple of (str, Intervals or Categories)
         Name and levels of each column.
-    pairs_ : tuple of Pair
-        With `pairs`: the chosen ones, each with the places of its ``columns``, the ``cells`` of
-        their levels and the noisy ``shares`` of the rows in these.
     shape_functions_ : dict from str to DataFrame
         For each column its levels and what each contributes to the score. Contributions of a column
         are centred: their mean over its levels, a missing value included, is 0. (A mean over rows
@@ -102,16 +97,9 @@ class DPAdditiveClassifier(AdditiveModel, CostSensitive):
     True
     """
 
-    pairs: int = 0
-
-    _parameters = {"pairs": (Number(0, MOST_PAIRS, integer=True),)}
     _multiclass = False
     _predicts = "score"
     _prior = 0.5
-
-    @property
-    def _most_pairs(self) -> int:
-        return int(self.pairs)
 
     @property
     def _limit(self) -> float:
@@ -133,6 +121,9 @@ class DPAdditiveClassifier(AdditiveModel, CostSensitive):
         limit = self._limit
         largest = 0.25 if limit >= 0.5 else limit * (1.0 - limit)
         return Slopes(partial(clipped_logistic, limit), largest)
+
+    def _labels_of_pairs(self, run: Run) -> tuple[Callable[[Rows], NDArray[np.bool_]], Link]:
+        return second_labels, LOG_ODDS
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Add up the intercept and the contribution of each column.

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.additive.design import Design, Pair, levels_of
-from skfairdp.additive.pairs import PAIRS_SHARE, cell_inputs, cell_names, choose_pairs
+from skfairdp.additive.pairs import (
+    MOST_PAIRS,
+    PAIRS_SHARE,
+    Link,
+    cell_inputs,
+    cell_names,
+    choose_pairs,
+)
 from skfairdp.foundation.assumptions import LEVELS
 from skfairdp.foundation.parameters import MAPPING, SEQUENCE, Number, check_parameters, fixed
 from skfairdp.inprocessing.gradient import NONE, GradientPredictor, Run
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from skfairdp.additive.descent import Slopes
+    from skfairdp.engine.release import Rows
 
 # Share of the budget, as one Gaussian release, that buys the counts of levels.
 _LEVELS_SHARE = 0.1
@@ -49,6 +57,10 @@ class AdditiveModel(GradientPredictor):
         Declared categories of the columns that are not numbers.
     n_bins : int
         Bins of each of the two scales (linear and logarithmic) between declared bounds.
+    pairs : int
+        Most pairs of columns, at most 8, whose cells contribute together. For a twentieth of the
+        budget, noisy tables of all pairs say which of them deviate from a sum of two columns by
+        more than noise does; there may be none.
     batch_size : int or "auto"
         Expected records in a batch; "auto" is ``min(65536, ceil(n / 4))``.
     random_state : int, RandomState or None
@@ -58,6 +70,9 @@ class AdditiveModel(GradientPredictor):
     ----------
     levels_ : tuple of (str, Intervals or Categories)
         Name and levels of each column.
+    pairs_ : tuple of Pair
+        With `pairs`: the chosen ones, each with the places of its ``columns``, the ``cells`` of
+        their levels and the noisy ``shares`` of the rows in these.
     """
 
     bounds: Mapping[Any, tuple[float, float]] | tuple[float, float] | None = field(
@@ -65,6 +80,7 @@ class AdditiveModel(GradientPredictor):
     )
     categories: Mapping[Any, Sequence[Hashable]] | None = field(default=None, kw_only=False)
     n_bins: int = 16
+    pairs: int = 0
     max_grad_norm: float = 2.0616  # clips the derivative of the loss by the output at a half
     max_epochs: int = 15
 
@@ -74,6 +90,7 @@ class AdditiveModel(GradientPredictor):
         "bounds": (MAPPING, SEQUENCE, NONE),
         "categories": (MAPPING, NONE),
         "n_bins": (Number(2, 4096, integer=True),),
+        "pairs": (Number(0, MOST_PAIRS, integer=True),),
     }
     _nets: ClassVar[tuple[str, ...]] = ()
     _predicts: ClassVar[str]  # what contributions add up to
@@ -150,8 +167,9 @@ class AdditiveModel(GradientPredictor):
         run.progress.advance()
         free: list[np.ndarray] = []
         for segment in tables:
+            labels_of, link = self._labels_of_pairs(run)
             pairs, of_cells, free = choose_pairs(
-                run.release, segment, design, counts, self._most_pairs
+                run.release, segment, design, counts, self._most_pairs, labels_of, link
             )
             run.progress.advance()
             self.pairs_, counts = tuple(pairs), np.concatenate([counts, *of_cells])
@@ -184,6 +202,10 @@ class AdditiveModel(GradientPredictor):
         """Say how the clipped loss bends."""
         raise NotImplementedError
 
+    def _labels_of_pairs(self, run: Run) -> tuple[Callable[[Rows], NDArray[np.bool_]], Link]:
+        """Label of each row in the tables of pairs, and the link in which columns add up."""
+        raise NotImplementedError
+
     def _assumed_at_last(self) -> tuple[str, ...]:
         how = "were declared" if self._declares() else "were declared or released before"
         return () if self.reproducible_noise else (LEVELS.format(how=how),)
@@ -191,7 +213,7 @@ class AdditiveModel(GradientPredictor):
     @property
     def _most_pairs(self) -> int:
         """Most pairs of columns that have inputs of their own."""
-        return 0
+        return int(self.pairs)
 
     @property
     def _design(self) -> Design:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,30 +35,65 @@ _OFTEN_MISSING = 0.02
 # A cell has rows if their noisy count is above this number of its standard deviations.
 _CLEARLY = 2.0
 _STEPS, _FARTHEST = 20, 8.0  # of Newton's method; largest log-odds
-_PRIOR = 100.0  # variance of log-odds, so that Newton's method ends
+_PRIOR = 100.0  # variance of log-odds or chances, so that Newton's method ends
 _NOTHING = 1e-9  # a singular value that is 0 but for rounding
 
 
+@dataclass(frozen=True)
+class Link:
+    """Function of the second label's chance that is a sum over columns where none interact.
+
+    `chances`, `slopes`: chance and its derivative at values of the function. `at`: its value at a
+    chance.
+    """
+
+    chances: Callable[[Floats], Floats]
+    slopes: Callable[[Floats], Floats]
+    at: Callable[[Floats], Floats]
+
+
+def _expit(odds: Floats) -> Floats:
+    return np.asarray(expit(np.clip(odds, -_FARTHEST, _FARTHEST)))
+
+
+LOG_ODDS = Link(
+    _expit,
+    lambda odds: _expit(odds) * (1.0 - _expit(odds)),
+    lambda shares: np.asarray(logit(np.clip(shares, 1e-3, 1.0 - 1e-3))),
+)
+# Of labels that are drawn with chances that are linear in a number.
+CHANCES = Link(lambda means: np.clip(means, 0.0, 1.0), np.ones_like, lambda shares: shares)
+
+
 def choose_pairs(
-    release: NoisyRelease, segment: Segment, design: Design, counts: Floats, most: int
+    release: NoisyRelease,
+    segment: Segment,
+    design: Design,
+    counts: Floats,
+    most: int,
+    labels_of: Callable[[Rows], NDArray[np.bool_]],
+    link: Link,
 ) -> tuple[list[Pair], list[Floats], list[Floats]]:
     """Release tables of all candidate pairs, and choose those that are not additive.
 
-    `design`: of the columns. `counts`: noisy number of rows at each finest level. Result: the
-    pairs; of each the noisy number of rows in its cells, and a basis of its weights
-    (`interactions`).
+    `design`: of the columns. `counts`: noisy number of rows at each finest level. `labels_of`:
+    label of each row, which depends on that row alone, or on a draw of its own. `link`: of the
+    labels. Result: the pairs; of each the noisy number of rows in its cells, and a basis of its
+    weights (`interactions`).
     """
     found = candidates(design, counts)
     (block,) = segment.blocks
     tables = release.tables(
-        segment, lambda rows: _entries(rows, design, found), [2 * _size(pair) for pair in found]
+        segment,
+        lambda rows: _entries(rows, labels_of(rows), design, found),
+        [2 * _size(pair) for pair in found],
     )
     std = block.noise_std / block.max_norm * math.sqrt(len(found))
     padded = np.zeros((len(found), SIDE + 1, SIDE + 1, 2))
     for place, (pair, table) in enumerate(zip(found, tables, strict=True)):
         first, second = pair.shape
         padded[place, :first, :second] = table.reshape(first, second, 2)
-    evidence = surprises(padded, np.array([pair.shape for pair in found]), std)
+    evidence = surprises(padded, np.array([pair.shape for pair in found]), std, link)
     hidden = math.sqrt(2.0) * std  # deviation of the noise in the count of a cell
     pairs: list[Pair] = []
     cells: list[Floats] = []
@@ -137,9 +173,16 @@ def _size(pair: Pair) -> int:
     return math.prod(pair.shape)
 
 
-def _entries(rows: Rows, design: Design, pairs: Sequence[Pair]) -> Iterator[NDArray[np.int64]]:
+def second_labels(rows: Rows) -> NDArray[np.bool_]:
+    """Whether each row has the second label."""
+    return np.asarray(rows.targets[0].cpu().numpy().reshape(-1) > 0.5)
+
+
+def _entries(
+    rows: Rows, labels: NDArray[np.bool_], design: Design, pairs: Sequence[Pair]
+) -> Iterator[NDArray[np.int64]]:
     """Entry of each row in the table (cell, label) of each pair."""
-    X, labels = rows.X.cpu().numpy(), rows.targets[0].cpu().numpy().reshape(-1) > 0.5
+    X = rows.X.cpu().numpy()
     columns = zip(design.levels, design.columns(), strict=True)
     starts = [(int(inputs[0, 0]), level.count + 1) for level, (inputs, _) in columns]
     levels = [X[:, start : start + size].argmax(axis=1) for start, size in starts]
@@ -175,10 +218,12 @@ def cell_names(level: Levels, cells: Sequence[int], column: str) -> list[str]:
     return [own[0] if len(own) == 1 else f"{len(own)} others" for own in inside]
 
 
-def surprises(tables: Floats, shapes: NDArray[np.int64], std: float) -> Floats:
+def surprises(
+    tables: Floats, shapes: NDArray[np.int64], std: float, link: Link = LOG_ODDS
+) -> Floats:
     """Log-probability that a table without an interaction deviates as much as each does.
 
-    Of Pearson's statistic, whose variances include those of the noise, if log-odds are the sum of
+    Of Pearson's statistic, whose variances include those of the noise, if the `link` is the sum of
     a number for each row and one for each column.
 
     `tables` (n, first, second, 2): noisy counts of both labels, zeros outside of the `shapes`
@@ -189,7 +234,7 @@ def surprises(tables: Floats, shapes: NDArray[np.int64], std: float) -> Floats:
     inside = (inside & (np.arange(second)[None, None] < shapes[:, 1, None, None])).reshape(n, -1)
     zeros, ones = np.moveaxis(tables.reshape(n, -1, 2), 2, 0)
     rows = np.where(inside, np.maximum(np.maximum(zeros, 0.0) + np.maximum(ones, 0.0), 1.0), 0.0)
-    left, variances, fitted = _left_by_columns(zeros, ones, rows, std, (first, second))
+    left, variances, fitted = _left_by_columns(zeros, ones, rows, std, (first, second), link)
     statistics = np.sum(np.where(inside, left**2 / np.maximum(variances, 1e-12), 0.0), axis=1)
     # Rows and columns of the table in which all is noise fit nothing.
     free = np.maximum(np.prod(shapes, axis=1) - fitted, np.prod(shapes - 1, axis=1))
@@ -199,12 +244,12 @@ def surprises(tables: Floats, shapes: NDArray[np.int64], std: float) -> Floats:
 
 
 def _left_by_columns(
-    zeros: Floats, ones: Floats, rows: Floats, std: float, shape: tuple[int, int]
+    zeros: Floats, ones: Floats, rows: Floats, std: float, shape: tuple[int, int], link: Link
 ) -> tuple[Floats, Floats, Floats]:
-    """Second labels of each cell beyond those of additive log-odds, and their variances.
+    """Second labels of each cell beyond those of additive columns, and their variances.
 
-    The log-odds fit all cells best, in view of both noises, by Newton's method. Third result: how
-    many numbers are fitted, as the data say them and not the prior.
+    The sums of the `link` fit all cells best, in view of both noises, by Newton's method. Third
+    result: how many numbers are fitted, as the data say them and not the prior.
     `zeros`, `ones`, `rows` (n, first * second).
     """
     first, second = shape
@@ -212,25 +257,25 @@ def _left_by_columns(
     inputs = np.concatenate(units, axis=1)
     centre = np.zeros((len(ones), first + second))
     share = ones.sum(axis=1) / np.maximum((zeros + ones).sum(axis=1), 1.0)
-    centre[:, :first] = logit(np.clip(share, 1e-3, 1.0 - 1e-3))[:, None]
+    centre[:, :first] = link.at(share)[:, None]
     weights = centre.copy()
     for _ in range(_STEPS):
-        left, variances, bend = _left(zeros, ones, rows, std, weights @ inputs.T)
+        left, variances, bend = _left(zeros, ones, rows, std, weights @ inputs.T, link)
         trust = bend / np.maximum(variances, 1e-12)
         slopes = (trust * left) @ inputs - (weights - centre) / _PRIOR
         told = np.einsum("nc,ci,cj->nij", trust * bend, inputs, inputs)
         curvature = told + np.eye(first + second) / _PRIOR
         step = np.linalg.solve(curvature, slopes[:, :, None])[:, :, 0]
         weights += np.clip(step, -2.0, 2.0)
-    left, variances, _ = _left(zeros, ones, rows, std, weights @ inputs.T)
+    left, variances, _ = _left(zeros, ones, rows, std, weights @ inputs.T, link)
     return left, variances, np.trace(np.linalg.solve(curvature, told), axis1=1, axis2=2)
 
 
 def _left(
-    zeros: Floats, ones: Floats, rows: Floats, std: float, odds: Floats
+    zeros: Floats, ones: Floats, rows: Floats, std: float, sums: Floats, link: Link
 ) -> tuple[Floats, Floats, Floats]:
-    """Second labels beyond those of log-odds, their variances, and those without privacy noise."""
-    chances = expit(np.clip(odds, -_FARTHEST, _FARTHEST))
-    bend = rows * chances * (1.0 - chances)
+    """Second labels beyond those of sums, their variances, and their derivatives by the sums."""
+    chances = link.chances(sums)
     noise = std**2 * ((1.0 - chances) ** 2 + chances**2)
-    return (1.0 - chances) * ones - chances * zeros, bend + noise, bend
+    variances = rows * chances * (1.0 - chances) + noise
+    return (1.0 - chances) * ones - chances * zeros, variances, rows * link.slopes(sums)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.additive.design import NORM
 from skfairdp.additive.model import AdditiveModel
+from skfairdp.additive.pairs import CHANCES, Link
 from skfairdp.foundation.parameters import Choice
 from skfairdp.inprocessing.regressor import GradientRegressor
 from skfairdp.records.numbers import LOSSES, TargetBounds
 
 if TYPE_CHECKING:
     from skfairdp.additive.descent import Slopes
+    from skfairdp.engine.release import Rows
+    from skfairdp.inprocessing.gradient import Run
 
 
 class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
@@ -40,7 +44,8 @@ class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
     shape_functions_ : dict from str to DataFrame
         For each column its levels and what each adds to the prediction, in units of the target.
         Contributions of a column are centred: their mean over its levels, a missing value
-        included, is 0. (A mean over rows would have to be bought.)
+        included, is 0. (A mean over rows would have to be bought.) For each chosen pair, by the
+        name "a × b", a map: cells of the one column in the index, of the other in the columns.
 
     See Also
     --------
@@ -93,6 +98,19 @@ class DPAdditiveRegressor(AdditiveModel, GradientRegressor):
         bend, steepest = {"squared": (2.0, 4.0), "huber": (1.0, 0.25)}[self.loss]
         limit = min(float(self.max_grad_norm) / math.sqrt(NORM**2 + 1.0), steepest)
         return Slopes(lambda mean, variance: (0.5 * bend, 0.5 * limit**2), bend)
+
+    def _labels_of_pairs(self, run: Run) -> tuple[Callable[[Rows], NDArray[np.bool_]], Link]:
+        from skfairdp.engine.objectives import NumberObjective
+
+        assert isinstance(run.objective, NumberObjective)
+        bounds = run.objective.bounds  # declared, or released before
+
+        def drawn(rows: Rows) -> NDArray[np.bool_]:
+            # The second label with a chance that is linear in the target.
+            scaled = bounds.scaled(rows.targets[0]).cpu().numpy().reshape(-1)
+            return np.asarray(run.noise.sampling.random(len(scaled)) < 0.5 * (1.0 + scaled))
+
+        return drawn, CHANCES
 
     def _unit_of_outputs(self) -> tuple[float, float]:
         bounds = TargetBounds(*self.target_bounds_)

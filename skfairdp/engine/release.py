@@ -289,8 +289,8 @@ class NoisyRelease(BatchSums):
 
         `segment`: one step that takes every record: rate 1, and one block with a weight of 1.
         `assign`: maps the rows to the entries that they add to (negative for none), table by table;
-        an entry depends on its row and on released values alone. `sizes`: of the tables. Result:
-        the tables.
+        an entry depends on its row, on draws of its own and on released values alone. `sizes`: of
+        the tables. Result: the tables.
         """
         (block,) = segment.blocks
         if {*segment.rates, *block.weights} != {1.0}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import pickle
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,10 +16,18 @@ from scipy.special import expit
 from scipy.stats import binom
 from sklearn.pipeline import make_pipeline
 
-from skfairdp import DPAdditiveClassifier, PrivacyLedger, PrivateTableEncoder, certify
+from skfairdp import (
+    DPAdditiveClassifier,
+    DPAdditiveRegressor,
+    PrivacyLedger,
+    PrivateTableEncoder,
+    certify,
+)
 from skfairdp.additive import pairs as rooms
 from skfairdp.additive.design import SIDE, Design, Pair
 from skfairdp.additive.pairs import (
+    CHANCES,
+    LOG_ODDS,
     MOST_COLUMNS,
     beyond_noise,
     candidates,
@@ -28,12 +37,14 @@ from skfairdp.additive.pairs import (
     surprises,
 )
 from skfairdp.engine.inference import outputs
+from skfairdp.engine.objectives import NumberObjective
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import PlanError
 from skfairdp.model_selection import fit_within
 from skfairdp.preprocessing.levels import Categories, Intervals
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.records.numbers import TargetBounds
 
 N = 6000
 
@@ -98,7 +109,27 @@ def test_contributions_add_up_to_the_net_and_maps_are_centred(model) -> None:
         assert model.shape_functions_[one]["contribution"].mean() == pytest.approx(0.0, abs=1e-12)
 
 
-def names(model: DPAdditiveClassifier) -> list[str]:
+def of_numbers(**options: object) -> DPAdditiveRegressor:
+    settings = {"target_bounds": (0, 8), "pairs": 8, "progress": False, **options}
+    return DPAdditiveRegressor(**DECLARED, **settings)
+
+
+@pytest.mark.slow
+def test_a_regressor_learns_a_table_that_no_sum_of_columns_fits() -> None:
+    rng = np.random.default_rng(5)
+    held_out, labels = rows(seed=1)
+    numbers, others = (1.0 + 6.0 * (each == "yes") + rng.normal(size=N) for each in (Y, labels))
+    model, alone = (of_numbers(epsilon=4.0, pairs=p).fit(X, numbers) for p in (8, 0))
+    assert any({"age", "city"} == set(name.split(" × ")) for name in names(model))
+    assert alone.score(held_out, others) < 0.05
+    assert model.score(held_out, others) > 0.4
+    net = model.explain(held_out).sum(axis=1).clip(0, 8)
+    np.testing.assert_allclose(model.predict(held_out), net)
+    (name,) = [name for name in model.explain(X) if "age" in name and "city" in name]
+    assert model.shape_functions_[name].to_numpy().max() > 0.5  # in units of the target
+
+
+def names(model: DPAdditiveClassifier | DPAdditiveRegressor) -> list[str]:
     return [
         " × ".join(model.levels_[column][0] for column in pair.columns) for pair in model.pairs_
     ]
@@ -175,6 +206,40 @@ def test_tables_without_an_interaction_surprise_as_often_as_stated(std) -> None:
     assert np.sum(surprises(tables, shapes, std) < math.log(0.05)) <= limit
     if std:
         assert np.sum(surprises(tables, shapes, std / 2.0) < math.log(0.05)) > limit
+
+
+@pytest.mark.slow
+def test_tables_of_drawn_labels_surprise_as_often_as_stated_where_means_add_up() -> None:
+    """Of 1,000 tables at a level of .05, as above. Log-odds do not add up there."""
+    rng = np.random.default_rng(12)
+    tables = np.zeros((1000, SIDE + 1, SIDE + 1, 2))
+    for table in tables:
+        counts = rng.multinomial(20_000, np.full(16, 1 / 16)).reshape(4, 4)
+        ones = rng.binomial(counts, np.add.outer([0.1, 0.2, 0.3, 0.45], [0.0, 0.1, 0.2, 0.45]))
+        table[:4, :4] = np.stack([counts - ones, ones], axis=-1) + 30.0 * rng.normal(size=(4, 4, 2))
+    shapes = np.full((1000, 2), 4)
+    limit = binom.isf(1e-6, 1000, 0.05)
+    assert np.sum(surprises(tables, shapes, 30.0, CHANCES) < math.log(0.05)) <= limit
+    assert np.sum(surprises(tables, shapes, 30.0, LOG_ODDS) < math.log(0.05)) > limit
+
+
+def test_labels_of_numbers_are_drawn_by_themselves_with_linear_chances() -> None:
+    model, objective = of_numbers(), NumberObjective(None)
+    objective.bounds = TargetBounds(0.0, 8.0)
+    run = SimpleNamespace(objective=objective, noise=NoiseSource())
+    labels_of, link = model._labels_of_pairs(run)
+    assert link is CHANCES
+    targets = torch.tensor([-50.0, 0.0, 2.0, 6.0, 8.0, 900.0]).repeat(20_000)
+    of_rows = Rows(torch.zeros(len(targets), 1), (targets,), np.zeros(len(targets), np.int64))
+    drawn = labels_of(of_rows).reshape(-1, 6).mean(axis=0)
+    # 20,000 draws each: five standard errors, .0153 where the chance is .25 or .75.
+    np.testing.assert_allclose(drawn, [0.0, 0.0, 0.25, 0.75, 1.0, 1.0], atol=0.0154)
+    assert drawn[[0, 1, 4, 5]].tolist() == [0.0, 0.0, 1.0, 1.0]
+    # With the same draws, one changed target moves the label of its own row alone.
+    run.noise = SimpleNamespace(sampling=SimpleNamespace(random=lambda n: np.full(n, 0.5)))
+    before = labels_of(of_rows)
+    targets[7] = 8.0 - targets[7]
+    assert np.flatnonzero(before != labels_of(of_rows)).tolist() == [7]
 
 
 def test_a_table_of_rare_cells_surprises_as_often_as_stated(monkeypatch) -> None:
@@ -310,23 +375,27 @@ def watched_tables(monkeypatch, data, labels, **options) -> list[np.ndarray]:
         return seen[-1]
 
     ids = options.pop("person_ids", None)
+    numbers = np.asarray(labels).dtype.kind == "f"
+    known = {"target_bounds": (0, 1)} if numbers else {"classes": ["no", "yes"]}
     with monkeypatch.context() as patch:
         patch.setattr(NoisyRelease, "tables", watching)
-        settings = {"max_epochs": 1, "classes": ["no", "yes"], **options}
-        additive(**settings).fit(data, labels, person_ids=ids)
+        make = of_numbers if numbers else additive
+        make(**{"max_epochs": 1, **known, **options}).fit(data, labels, person_ids=ids)
     (found,) = seen
     return found
 
 
-def moved_by_one(monkeypatch, *, persons: bool = False) -> float:
-    """Distance between tables with and without one record, over the norm that is charged for."""
+def moved_by_one(monkeypatch, *, numbers: bool = False) -> float:
+    """Distance between tables with and without one record, over the norm that is charged for.
+
+    `numbers`: of a regressor, whose targets are at the bounds, so that labels are no draws.
+    """
+    labels = (Y == "yes").astype(float) if numbers else Y
     found = []
-    for n in (400, 397 if persons else 399):
-        ids = {"person_ids": np.arange(n) // 3} if persons else {}
-        size = 134 if persons else 400
+    for n in (400, 399):
         with pytest.warns(Warning, match="nothing is protected"):
             tables = watched_tables(
-                monkeypatch, X[:n], Y[:n], epsilon=math.inf, dataset_size=size, **ids
+                monkeypatch, X[:n], labels[:n], epsilon=math.inf, dataset_size=400
             )
         found.append(tables)
     assert [len(t) for t in found[0]] == [len(t) for t in found[1]]  # the same candidates
@@ -334,13 +403,14 @@ def moved_by_one(monkeypatch, *, persons: bool = False) -> float:
     return float(np.linalg.norm(apart)) / math.sqrt(len(found[0]))
 
 
-def test_a_record_moves_the_tables_by_their_norm(monkeypatch) -> None:
-    assert moved_by_one(monkeypatch) == pytest.approx(1.0, abs=1e-12)
+@pytest.mark.parametrize("numbers", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_record_moves_the_tables_by_their_norm(monkeypatch, numbers: bool) -> None:
+    assert moved_by_one(monkeypatch, numbers=numbers) == pytest.approx(1.0, abs=1e-12)
     honest = NoisyRelease._counted_tables  # broken: each record counts twice
     monkeypatch.setattr(
         NoisyRelease, "_counted_tables", lambda self, *args: 2 * honest(self, *args)
     )
-    assert moved_by_one(monkeypatch) > 1.9
+    assert moved_by_one(monkeypatch, numbers=numbers) > 1.9
 
 
 def test_a_person_with_three_rows_counts_once_in_each_table(monkeypatch) -> None:

@@ -257,6 +257,9 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
             "additive, Huber": AdditiveOfLabels(
                 _ROWS, target_bounds=(-1.0, 2.0), n_bins=8, loss="huber", **FAST
             ),
+            "additive, numbers, pairs": AdditiveOfLabels(
+                _ROWS, target_bounds=(-1.0, 2.0), n_bins=8, pairs=8, **FAST
+            ),
         },
     ),
 }
