@@ -210,15 +210,20 @@ class Tables:
         # Other standard errors are not asked for.
         tables, stds = (first, changed, np.zeros((2, side))), (std, *np.zeros((2, side)))
         coarse = ReleasedPath(self.rates, COARSE, *tables, *stds, start=side, direction=direction)
-        sums = PrefixSums(side, self._planned["start"].blocks[0].noise_std)
-        factor = sums.decoded(np.eye(side)) * self.rates.balanced_std
-        covariance = factor.T @ factor
         if self._at_one is not None and self.rates.n_answers > 2:
             of_mean = self._planned["ascent"].blocks[0].noise_std / math.sqrt(_ASCENT_STEPS // 2)
+            covariance = self._covariance_of_start(side)
             return start_of(coarse, pooled_gaps(coarse, covariance, self._at_one, of_mean))
         if "looks" in self._planned:
-            return self._looked_for(direction, coarse, covariances_of(coarse, covariance))
+            covariances = covariances_of(coarse, self._covariance_of_start(side))
+            return self._looked_for(direction, coarse, covariances)
         return start_of(coarse)
+
+    def _covariance_of_start(self, side: int) -> Floats:
+        """Compute that of the noise in the start's prefix sums of one side, (side, side)."""
+        sums = PrefixSums(side, self._planned["start"].blocks[0].noise_std)
+        factor = sums.decoded(np.eye(side)) * self.rates.balanced_std
+        return factor.T @ factor
 
     def _looked_for(self, direction: Floats, coarse: ReleasedPath, covariances: Floats) -> float:
         """Find where fitted gaps are smallest, by looks at where they seem to be so far.
