@@ -61,6 +61,7 @@ LISTED: dict[str, dict[str, str]] = {
         "exact": "ScoreCounts.__post_init__",
         "together": "ScoreCounts.median",
     },
+    "command_line/groups.py": {"exact": "checked_groups"},
     "command_line/table.py": {"exact": "_number_targets"},
     "command_line/filing.py": {"together": "ChargedReport._answer"},
     "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},

@@ -151,16 +151,18 @@ class BatchSums:
 
         `outputs` gets the module's outputs for the batch's own rows.
         """
-        rows = rows_of(segment, 0 if public is None else len(public.rows))
-        limit = self._limit(segment, segment.blocks[0], rows - rows_of(segment))
+        own, block = rows_of(segment), segment.blocks[0]
         clipped_sums = self._clipper.clipped_sums
         if public is None:
+            rows, limit = own, self._limit(segment, block)
             X, targets = self._take(batch.rows, rows)
             spread = self._spread(batch, weights)
             total = clipped_sums(X, targets, limit, spread, outputs, rows, batch.persons)
             return total, None, targets
         # Public rows come first: in which order their mean is summed follows from them alone.
         n, spread = len(public.rows), self._spread(batch, weights)
+        rows = rows_of(segment, n)
+        limit = self._limit(segment, block, rows - own)
         X, targets = self._take(np.concatenate([public.rows, batch.rows]), rows)
         for target, other in zip(targets[1:], public.others, strict=True):
             target[:n] = other

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import re
+import weakref
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, zip_longest
+from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from skfairdp.engine.exact_products import DispatchMode
 from skfairdp.engine.modules import linear_stack
 from skfairdp.engine.optimizers import copy_module
 from skfairdp.engine.randomness import SeededDraws
@@ -104,6 +109,92 @@ def _differs(value: torch.Tensor, before: torch.Tensor | None) -> bool:
     return not torch.equal(value.nan_to_num(), before.nan_to_num())
 
 
+class _Made(DispatchMode):
+    """Mode that remembers, by weak references, every tensor that a module is given or makes."""
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        super().__init__()
+        self._references = [weakref.ref(rows)]
+
+    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        found = func(*args, **kwargs)
+        several = found if isinstance(found, list | tuple) else [found]
+        self._references += [weakref.ref(t) for t in several if isinstance(t, torch.Tensor)]
+        return found
+
+    def left(self) -> list[torch.Tensor]:
+        """Tensors that something still refers to."""
+        return [tensor for each in self._references if (tensor := each()) is not None]
+
+
+def refuse_kept_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
+    """Run a module on made-up rows; refuse one that keeps a trace of them when it has answered.
+
+    Rows that a module assigns to itself, or adds to a list, would leave with the model, or stay
+    in the process. Two copies see different rows: what is equal in both, such as a mask or a
+    count of calls, follows from no row.
+    """
+    kind, reference = type(module).__name__, next(module.parameters())
+    shape, generator = (2, *row_shape), torch.Generator().manual_seed(0)
+    codes = torch.zeros(shape), torch.ones(shape)  # for a module that wants whole numbers
+    numbers = torch.zeros(shape), torch.randn(shape, generator=generator)
+    for mode, made_up in ((True, numbers), (False, numbers), (True, codes), (False, codes)):
+        probes = [copy_module(module).train(mode) for _ in made_up]
+        try:
+            with torch.no_grad():
+                made = [_watched(*each, reference) for each in zip(probes, made_up, strict=True)]
+        except (IndexError, RuntimeError, TypeError, AttributeError, ValueError):
+            continue  # wants other values, or draws what another check refuses
+        named = sorted(_told_apart(*probes))
+        if not named and not _left_alike(made):
+            gc.collect()  # what refers to itself is not kept
+        if named or not _left_alike(made):
+            where = f"in {', '.join(named)}" if named else "outside itself, as in a list"
+            raise ValueError(
+                f"The module {kind} keeps what it computed of its rows {where}, where it would "
+                "outlive training and be stored with the model. Let forward() return what is "
+                "needed, and keep nothing between calls."
+            )
+
+
+def _watched(module: nn.Module, rows: torch.Tensor, like: torch.Tensor) -> _Made:
+    """Tensors that a module is given, and makes, while it answers."""
+    given = rows.to(like, copy=True)
+    made = _Made(given)
+    with SeededDraws(0), made:
+        module(given)
+    return made
+
+
+def _left_alike(made: list[_Made]) -> bool:
+    """Whether the tensors that are left of two runs hold the same numbers."""
+    return all(_alike(a, b) for a, b in zip_longest(*(each.left() for each in made)))
+
+
+def _told_apart(one: nn.Module, other: nn.Module) -> Iterator[str]:
+    """Names of attributes in which two copies of a module differ."""
+    for (place, first), second in zip(one.named_modules(), other.modules(), strict=True):
+        held = vars(second)
+        for name, value in vars(first).items():
+            if not _alike(value, held.get(name)):
+                yield f"{place}.{name}".lstrip(".")
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two values hold the same numbers and texts; of other objects nothing is known."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return not _differs(one.detach(), other.detach())
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return bool(np.array_equal(one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_alike(v, other[k]) for k, v in one.items())
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if type(one) is not type(other):
+        return False
+    return not isinstance(one, bool | int | float | complex | str | bytes) or one == other
+
+
 def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     """Run a module on made-up rows, so that nothing about it shows up on private ones.
 
@@ -137,6 +228,7 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
         if linear_stack(module) is not None:
             return
         refuse_moved_state(module, row_shape)
+        refuse_kept_rows(module, row_shape)
         generator = torch.Generator().manual_seed(0)
         rows = torch.randn((3, *row_shape), generator=generator).to(reference)
         try:

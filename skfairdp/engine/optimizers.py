@@ -76,6 +76,7 @@ class _Adam:
     def __init__(self, vector: Tensor) -> None:
         self._vector = vector
         self._mean, self._square = torch.zeros_like(vector), torch.zeros_like(vector)
+        self._root = torch.empty_like(vector)  # overwritten by each step
         self._steps = 0
 
     def step(self, gradient: Tensor, options: Mapping[str, Any]) -> None:
@@ -86,7 +87,7 @@ class _Adam:
         self._square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
         size = options["lr"] / (1 - beta1**self._steps)
         root = (1 - beta2**self._steps) ** 0.5
-        denominator = self._square.sqrt().div_(root).add_(options["eps"])
+        denominator = torch.sqrt(self._square, out=self._root).div_(root).add_(options["eps"])
         if isinstance(size, Tensor):
             self._vector.sub_(self._mean.div(denominator).mul_(size))
         else:

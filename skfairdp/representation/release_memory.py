@@ -21,6 +21,11 @@ from skfairdp.records.persons import refuse_rounded
 _CHUNK = 2**16  # rows whose streams are held at a time, and fewer where they are wide:
 _NUMBERS = 2**22  # numbers of theirs that are copied at a time
 _WORDS = 8  # 64-bit words in one block of BLAKE2b
+_KIND_AT = slice(8, 9)  # of an encoded id, behind its length: whether it is a text or a number
+_MIXED = (
+    "{where}: 7 and '7' would be two people, whose releases are counted apart. Turn all ids into "
+    "text, or all into whole numbers, in every call."
+)
 _OF_EACH_ROW = """
 Parameters
 ----------
@@ -202,11 +207,14 @@ class Counted:
         Digests of new releases.
     people : ndarray of uint64
         Digest of the person of each.
+    kind : bytes or None
+        Kind of the ids, texts or numbers; None where nobody has released.
     """
 
     most: int
     releases: NDArray[np.uint64]
     people: NDArray[np.uint64]
+    kind: bytes | None
 
 
 class ReleaseMemory:
@@ -256,6 +264,7 @@ class ReleaseMemory:
         # Of all releases, each in order: digests of (person, hidden value), and of the person.
         self._released = np.empty(0, dtype=np.uint64)
         self._people = np.empty(0, dtype=np.uint64)
+        self._kind: bytes | None = None  # of the ids: texts, or numbers
 
     @property
     def has_key(self) -> bool:
@@ -319,9 +328,19 @@ class ReleaseMemory:
         Returns
         -------
         Counted
+
+        Raises
+        ------
+        ValueError
+            If ids were texts in an earlier release, and are numbers now, or the reverse.
         """
         assert self._secret is not None
         key = self._secret
+        kind = streams.people[0][_KIND_AT] if streams.people else self._kind
+        if self._kind not in (None, kind):
+            raise ValueError(
+                _MIXED.format(where="ids are texts in one call and numbers in another")
+            )
         made = (hashlib.blake2b(one, digest_size=8, key=key).digest() for one in streams.people)
         people = np.frombuffer(b"".join(made), dtype="<u8").astype(np.uint64)
         releases, where = np.unique(streams.digests(), return_index=True)
@@ -332,7 +351,7 @@ class ReleaseMemory:
         before = np.searchsorted(self._people, asked, "right")
         before = before - np.searchsorted(self._people, asked, "left")
         most = int((before + fresh).max(initial=0))
-        return Counted(most, releases[new], people[where[new]])
+        return Counted(most, releases[new], people[where[new]], kind)
 
     def note(self, counted: Counted) -> None:
         """Remember releases that `count` looked at.
@@ -342,6 +361,7 @@ class ReleaseMemory:
         counted : Counted
             Of this memory, with nothing noted in between.
         """
+        self._kind = counted.kind
         if len(counted.releases):
             self._released = np.sort(np.concatenate([self._released, counted.releases]))
             self._people = np.sort(np.concatenate([self._people, counted.people]))
@@ -390,10 +410,7 @@ def _encoded_ids(ids: ArrayLike) -> list[bytes]:
         raise ValueError("ids has missing entries; every row needs the id of its person")
     encoded = [_encoded(value) for value in column.tolist()]
     if len({one[:1] for one in encoded}) > 1:
-        raise ValueError(
-            "ids mixes texts and numbers: 7 and '7' would be two people, whose releases are "
-            "counted apart. Turn all ids into text, or all into whole numbers."
-        )
+        raise ValueError(_MIXED.format(where="ids mixes texts and numbers"))
     return list(map(_prefixed, encoded))
 
 

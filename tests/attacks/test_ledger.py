@@ -7,6 +7,7 @@ import pickle
 import re
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -32,10 +33,14 @@ from skfairdp import (
 )
 from skfairdp.exceptions import BudgetExceededError, LedgerError
 from skfairdp.preprocessing import PublicScaler
+from skfairdp.privacy.ledger.store import writing
 from skfairdp.representation import LaplaceTransformer
 from tests.common.roster import FAST, people
 from tests.privacy.ledger.statements import ledger_in, pure, spend, stated
 from tests.privacy.ledger.test_store import ended
+
+# Many fits here follow a step that learns from rows, which warns.
+pytestmark = pytest.mark.filterwarnings("ignore:.* may have learned from the rows")
 
 STORE = "skfairdp.privacy.ledger.store"
 
@@ -49,6 +54,14 @@ with writing(Path(sys.argv[1])) as store:
     for _ in range(100):
         store.reserve("people", "fit", "Dying", stated())
     os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+CHARGE_ONCE = """
+import sys
+from skfairdp.privacy.ledger import store
+from tests.privacy.ledger.statements import PrivacyLedger, pure, spend
+store.PATIENCE = 0.5
+spend(PrivacyLedger(sys.argv[1], "people"), pure(0.1))
 """
 
 
@@ -197,7 +210,7 @@ def test_a_file_that_was_set_back_is_found_by_a_head_that_was_noted(tmp_path) ->
     spend(ledger, stated(3.0))  # as many records as before, and others
     assert not ledger.holds(late)
     (printed,) = (line for line in ledger.statements() if line.startswith("state of the file"))
-    assert ledger.holds(printed.partition("digest of all: ")[2])
+    assert ledger.holds(printed.partition("their digest): ")[2])
     with pytest.raises(ValueError, match="'head' must be"):
         ledger.holds("yesterday")
 
@@ -227,6 +240,62 @@ def test_a_write_cut_short_whose_journal_is_lost_is_refused(tmp_path) -> None:
         PrivacyLedger(copy, "people").totals()
     assert len(ledger) == 3  # with its journal, what was half written is taken back
     assert ledger.path.stat().st_size == before
+
+
+@pytest.mark.slow
+def test_a_charge_is_not_lost_where_another_thread_closes_the_file(tmp_path, monkeypatch) -> None:
+    ledger = filled(tmp_path)
+    waits, goes_on = threading.Event(), threading.Event()
+
+    def composed(*_: object) -> None:  # takes seconds in a large ledger
+        waits.set()
+        assert goes_on.wait(60)
+
+    with monkeypatch.context() as slow, ThreadPoolExecutor(1) as pool:
+        slow.setattr("skfairdp.privacy.ledger.totals.Budget.refuse", composed)
+        charge = pool.submit(spend, ledger, stated())
+        assert waits.wait(60)
+        ledger.path.read_bytes()  # a backup: SQLite's lock of this process is gone
+        other = ended(CHARGE_ONCE, ledger)
+        goes_on.set()
+        charge.result()
+    assert other != 0  # the other process waited, and charged nothing
+    assert len(ledger) == 4
+    assert ended(CHARGE_ONCE, ledger) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]
+
+
+def test_a_writer_waits_for_the_other_also_without_sqlites_lock(tmp_path, monkeypatch) -> None:
+    ledger = filled(tmp_path)
+    monkeypatch.setattr(f"{STORE}.PATIENCE", 0.01)
+    with writing(ledger.path):
+        ledger.path.read_bytes()
+        with pytest.raises(LedgerError, match=r"locked by another charge, with '.ledger.db.lock'"):
+            spend(ledger, stated())
+    spend(ledger, stated())
+    assert len(ledger) == 4
+
+
+def test_a_lock_that_a_killed_process_left_is_free(tmp_path) -> None:
+    ledger = filled(tmp_path)
+    (tmp_path / ".ledger.db.lock").touch()
+    spend(ledger, stated())
+    assert len(ledger) == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]
+
+
+def test_a_file_with_two_names_is_not_charged(tmp_path) -> None:
+    ledger = filled(tmp_path)
+    os.link(ledger.path, tmp_path / "other.db")
+    for name in ("ledger.db", "other.db"):
+        with pytest.raises(LedgerError, match="has 2 names"):
+            spend(PrivacyLedger(tmp_path / name, "people"), stated())
+    assert len(ledger) == 3
+    (tmp_path / "other.db").unlink()
+    os.link(ledger.path, tmp_path / ".ledger.db.0123456789abcdef")  # of a start that was killed
+    spend(ledger, stated())
+    assert len(ledger) == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]
 
 
 # -- totals that leave something out --------------------------------------------------------

@@ -271,11 +271,11 @@ def test_campaign_of_accumulation(n):
 def float32_accumulation(monkeypatch) -> None:
     """Twin: records are added one after another in float32."""
 
-    def in_float32(self, inputs, scaled, total):
-        self._products = [product.float() for product in self._products]
-        honest(self, [value.float() for value in inputs], [d.float() for d in scaled], total)
-
-    honest = FusedClipper._weighted_sum
+    def in_float32(self, inputs, scaled, parts):
+        for value, delta, product in zip(inputs, scaled, self._products, strict=True):
+            product.copy_(delta.float().t() @ value.float())
+        for part, of_product in parts:
+            part.copy_(of_product)
 
     monkeypatch.setattr(FusedClipper, "_weighted_sum", in_float32)
     monkeypatch.setattr(sums_module, "rows_of", lambda *_: 1 << 17)

@@ -12,7 +12,7 @@ from fairlearn.metrics import (
 )
 from sklearn.metrics import accuracy_score
 
-from skfairdp.metrics import group_gap
+from skfairdp.metrics import fairness_report, group_gap
 
 
 @pytest.fixture
@@ -94,6 +94,23 @@ def test_declared_classes_keep_the_favourable_label_when_it_does_not_occur():
     assert group_gap(y, p, sensitive_features=a, classes=["a", "b"]) == 0.0
     with pytest.raises(ValueError, match="declared classes"):
         group_gap(y, p, sensitive_features=a, classes=["b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("truth", "guess", "declared", "match"),
+    [
+        (["0", "1", "0", "1"], [0, 1, 1, 1], None, "labels of one kind"),
+        ([0, 1, 0, 1], np.array(["0", "1", "1", "1"]), None, "labels of one kind"),
+        (["0", "1", "0", "1"], ["0", "1", "1", "1"], [0, 1], "declared classes"),
+        ([0, 1, 0, 1], [0, 1, 1, 1], ["0", "1"], "declared classes"),
+    ],
+)
+def test_texts_are_no_numbers(truth, guess, declared, match):
+    # numpy makes texts of both: each label was read as the last class, and every gap was 0.
+    named = {"sensitive_features": ["a", "a", "b", "b"], "classes": declared}
+    for measure in (group_gap, fairness_report):
+        with pytest.raises(ValueError, match=match):
+            measure(truth, guess, **named)
 
 
 @pytest.mark.parametrize(

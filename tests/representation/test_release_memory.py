@@ -16,6 +16,7 @@ from scipy import stats
 
 from skfairdp.representation import (
     LaplaceRandomizer,
+    LaplaceTransformer,
     ReleaseMemory,
     ResponseRandomizer,
 )
@@ -237,6 +238,19 @@ def test_a_missing_id_is_refused(ids):
 def test_other_ids_are_refused_without_showing_them(ids, said):
     with pytest.raises(ValueError, match=said):
         words(ids=ids, hidden=HIDDEN[:2])
+
+
+def test_ids_that_were_numbers_stay_numbers_in_every_call():
+    # As from a file that was read with another type: each person would have two releases, and
+    # one of them counted.
+    rows = np.random.default_rng(0).normal(size=(3, 2))
+    for first, then in (([1, 2, 3], ["1", "2", "3"]), (["1", "2", "3"], [1, 2, 3])):
+        transformer = LaplaceTransformer(epsilon=1.0).fit(rows)
+        released = transformer.transform(rows, ids=first)
+        with pytest.raises(ValueError, match="texts in one call and numbers in another"):
+            transformer.transform(rows, ids=then)
+        assert transformer.releases_.remembered == 1
+        assert np.array_equal(transformer.transform(rows, ids=first), released)
 
 
 @pytest.mark.parametrize("hidden", [[[0.5]], [["secret"]], [1]])

@@ -42,6 +42,11 @@ _DRAWS = (
     "draws random numbers in training, which it did not do on rows of zeros before. Draw at every "
     "forward pass, or never, so that the numbers come from a generator of the fit's own."
 )
+_BACKWARD = (
+    "has a backward hook, or an autograd.Function without setup_context, which torch cannot "
+    "differentiate record by record. Remove the hook, or write the function with setup_context and "
+    "generate_vmap_rule = True, as torch's page on extending torch.func shows."
+)
 # What torch.func says of modules that cannot be taken record by record at all, and of in-place
 # writes, which may also go to a tensor that lives no longer than the record.
 _REFUSALS = (
@@ -49,6 +54,8 @@ _REFUSALS = (
     (".item()", _DECIDES),
     ("mutate a captured Tensor", _WRITES),
     ("called random operation", _DRAWS),
+    ("setup_context", _BACKWARD),
+    ("generate_vmap_rule", _BACKWARD),
 )
 _IN_PLACE = ("vmap: inplace", "doesn't match the broadcast shape")
 

@@ -11,6 +11,8 @@ module, and are summed in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import torch
 
@@ -21,6 +23,20 @@ from skfairdp.engine.objectives import Objective, check_losses
 from skfairdp.engine.optimizers import FlatParameters
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, person_block, rows_for, rows_within
+
+# Part of a vector of sums, and the part of a layer's product that is copied to it.
+Part = tuple[torch.Tensor, torch.Tensor]
+
+
+class Room(NamedTuple):
+    """Memory for the vectors of a block of some size, with views that every block would make."""
+
+    # Of each trained layer: inputs in float64, then 1 where a bias is trained, then zeros
+    inputs: list[torch.Tensor]
+    columns: list[torch.Tensor]  # those of the inputs alone
+    norms: torch.Tensor  # (2L, B)
+    of_each: tuple[torch.Tensor, ...]  # rows of `norms`
+
 
 _BLOCK_ELEMENTS = 1 << 23
 # Numbers that kernels of float64 products take at once, with AVX-512; half as many with AVX2. A
@@ -41,7 +57,8 @@ class FusedClipper(Clipper):
     ) -> None:
         self._stack = stack
         self._size = flat.vector.numel()
-        self._device = flat.vector.device
+        device = flat.vector.device
+        self._zeros = partial(torch.zeros, dtype=torch.float64, device=device)
         slots = {slot.name: slot for slot in flat.layout}
         prefixes = [f"{prefix}." if prefix else "" for prefix in stack.prefixes]
         self._slots = [(slots.get(f"{p}weight"), slots.get(f"{p}bias")) for p in prefixes]
@@ -64,15 +81,16 @@ class FusedClipper(Clipper):
         self._offsets = torch.tensor(
             [width * tiny for side in sides for width in side],
             dtype=torch.float64,
-            device=self._device,
+            device=device,
         ).unsqueeze(1)
         self._products = [
             self._zeros(layer.out_features, -(-(used + 1) // _AT_ONCE) * _AT_ONCE)
             for layer, used in zip(trained, self._used, strict=True)
         ]
-        # Inputs in float64, then 1 where a bias is trained, then zeros; room for the largest block.
+        # Inputs of the largest block, which smaller ones share.
         self._inputs = [self._zeros(0, product.shape[1]) for product in self._products]
-        self._sums = self._zeros(1, self._size)
+        self._rooms: dict[int, Room] = {}
+        self._make_sums(1)
 
     def accepts(self, X: torch.Tensor) -> bool:
         """Return whether the outer-product identity holds for such a batch (B, ...)."""
@@ -90,16 +108,16 @@ class FusedClipper(Clipper):
 
     def _of_block(self, block: Block) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
         """Return inputs and then upstream gradients of the layers, squared norms and outputs."""
-        self._make_room(len(block.X))
+        room = self._room(len(block.X))
         with torch.inference_mode():
-            inputs, saved, output = self._forward(block.X)
+            saved, output = self._forward(block.X, room)
             deltas = self._backward(self._output_gradient(output, block.targets), saved)
             for layer in self._stack.tail:
                 output = layer(output)
-            vectors = [*inputs, *deltas]
-            squares = self._squared_norms(vectors)
+            vectors = [*room.inputs, *deltas]
+            squares = self._squared_norms(vectors, room)
             if block.persons is not None:
-                sides = list(zip(inputs, deltas, strict=True))
+                sides = list(zip(room.inputs, deltas, strict=True))
                 squares = block.persons.squares(squares, sides, self.product_terms)
             return vectors, squares, output
 
@@ -112,7 +130,7 @@ class FusedClipper(Clipper):
         block: Block,
     ) -> torch.Tensor:
         if len(self._sums) != len(weights):
-            self._sums = self._zeros(len(weights), self._size)
+            self._make_sums(len(weights))
         persons, n = block.persons, block.n
         with torch.inference_mode():
             factors, all_finite = clip_factors(squares, max_norm, self.margin)
@@ -127,31 +145,29 @@ class FusedClipper(Clipper):
             vectors, columns = [v[:n] for v in vectors], coefficients[:, :n].unsqueeze(2)
             inputs, deltas = vectors[: len(self._slots)], vectors[len(self._slots) :]
             if len(columns) == 1:
-                self._weighted_sum(inputs, [d.mul_(columns[0]) for d in deltas], self._sums[0])
+                column = columns[0]
+                self._weighted_sum(inputs, [d.mul_(column) for d in deltas], self._parts[0])
             else:
-                for column, total in zip(columns, self._sums, strict=True):
+                for column, parts in zip(columns, self._parts, strict=True):
                     pick = _picker(column)  # micro-batches share no record
                     scaled = [pick(d) * pick(column) for d in deltas]
-                    self._weighted_sum([pick(a) for a in inputs], scaled, total)
+                    self._weighted_sum([pick(a) for a in inputs], scaled, parts)
         return self._sums if block.alone else self._sums.clone()
 
     def _forward(
-        self, X: torch.Tensor
-    ) -> tuple[list[torch.Tensor], list[list[torch.Tensor]], torch.Tensor]:
-        """Return the inputs of the trained layers, the state for backward, and the output."""
+        self, X: torch.Tensor, room: Room
+    ) -> tuple[list[list[torch.Tensor]], torch.Tensor]:
+        """Keep the inputs of the trained layers; return the state for backward, and the output."""
         stack = self._stack
         value = X.flatten(1) if stack.flattens else X
         if stack.before:
             value = value.clone()
             for activation in stack.before:
                 value = activation.forward(value)
-        inputs, saved = [], []
+        saved = []
         for index, layer in enumerate(stack.linears):
-            if index >= self._first:
-                place = index - self._first
-                inputs.append(self._inputs[place][: len(X)])
-                if used := self._used[place]:
-                    inputs[-1][:, :used].copy_(value)
+            if index >= self._first and self._used[index - self._first]:
+                room.columns[index - self._first].copy_(value)
             value = self.products.linear(value, layer.weight, layer.bias)
             kept = []
             for position, activation in enumerate(stack.between[index]):
@@ -162,7 +178,7 @@ class FusedClipper(Clipper):
                 value = activation.forward(value)
                 kept.append(value if activation.in_place else before)
             saved.append(kept)
-        return inputs, saved, value
+        return saved, value
 
     def _output_gradient(
         self, output: torch.Tensor, targets: tuple[torch.Tensor, ...]
@@ -192,36 +208,49 @@ class FusedClipper(Clipper):
             deltas.append(delta.double())
         return deltas[::-1]
 
-    def _squared_norms(self, vectors: list[torch.Tensor]) -> torch.Tensor:
-        norms = vectors[0].new_empty(len(vectors), len(vectors[0]))
-        for vector, norm in zip(vectors, norms.unbind(0), strict=True):
+    def _squared_norms(self, vectors: list[torch.Tensor], room: Room) -> torch.Tensor:
+        for vector, norm in zip(vectors, room.of_each, strict=True):
             torch.linalg.vector_norm(vector, dim=1, out=norm)
         # Both at once: squares, and the offsets that make upper bounds of them.
-        input_squares, delta_squares = torch.addcmul(self._offsets, norms, norms).chunk(2)
+        squares = torch.addcmul(self._offsets, room.norms, room.norms)
+        input_squares, delta_squares = squares.chunk(2)
         return input_squares.mul_(delta_squares).sum(0)
 
     def _weighted_sum(
-        self, inputs: list[torch.Tensor], scaled: list[torch.Tensor], total: torch.Tensor
+        self, inputs: list[torch.Tensor], scaled: list[torch.Tensor], parts: list[Part]
     ) -> None:
-        """Add up the gradients of records, given times their coefficients, into a vector (p,)."""
-        of_layers = zip(inputs, scaled, self._products, self._slots, self._used, strict=True)
-        for value, delta, product, (weight, bias), used in of_layers:
+        """Add up gradients of records, given times their coefficients, into parts of a vector."""
+        for value, delta, product in zip(inputs, scaled, self._products, strict=True):
             torch.mm(delta.t(), value, out=product)
-            if weight is not None:
-                total[weight.slice].view(weight.shape).copy_(product[:, :used])
-            if bias is not None:
-                total[bias.slice].copy_(product[:, used])
+        for part, of_product in parts:
+            part.copy_(of_product)
 
-    def _make_room(self, rows: int) -> None:
-        """Keep buffers for the inputs of a block."""
-        if len(self._inputs[0]) >= rows:
-            return
-        self._inputs = [self._zeros(rows, buffer.shape[1]) for buffer in self._inputs]
-        for buffer, used, (_, bias) in zip(self._inputs, self._used, self._slots, strict=True):
-            buffer[:, used] = float(bias is not None)
+    def _make_sums(self, n_sums: int) -> None:
+        """Make room for sums, with each layer's part of them and of its product."""
+        self._sums = self._zeros(n_sums, self._size)
+        self._parts: list[list[Part]] = [[] for _ in self._sums]
+        of_layers = list(zip(self._products, self._slots, self._used, strict=True))
+        for total, parts in zip(self._sums, self._parts, strict=True):
+            for product, (weight, bias), used in of_layers:
+                if weight is not None:
+                    parts.append((total[weight.slice].view(weight.shape), product[:, :used]))
+                if bias is not None:
+                    parts.append((total[bias.slice], product[:, used]))
 
-    def _zeros(self, *shape: int) -> torch.Tensor:
-        return torch.zeros(*shape, dtype=torch.float64, device=self._device)
+    def _room(self, rows: int) -> Room:
+        if rows in self._rooms:
+            return self._rooms[rows]
+        if len(self._inputs[0]) < rows:
+            self._rooms.clear()
+            self._inputs = [self._zeros(rows, buffer.shape[1]) for buffer in self._inputs]
+            of_layers = zip(self._inputs, self._used, self._slots, strict=True)
+            for buffer, used, (_, bias) in of_layers:
+                buffer[:, used] = float(bias is not None)
+        norms = self._zeros(2 * len(self._inputs), rows)
+        inputs = [buffer[:rows] for buffer in self._inputs]
+        columns = [buffer[:, :used] for buffer, used in zip(inputs, self._used, strict=True)]
+        self._rooms[rows] = Room(inputs, columns, norms, norms.unbind(0))
+        return self._rooms[rows]
 
 
 def _picker(column: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -6,12 +6,18 @@ import dataclasses
 import json
 import os
 import sqlite3
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a lock belongs to the handle that took it
+    fcntl = None  # type: ignore[assignment]
 
 import pandas as pd
 
@@ -39,6 +45,7 @@ from skfairdp.privacy.ledger.totals import Budget
 SHORTEST = 512
 # A composition is computed while others wait: seconds each, for dozens of workers.
 PATIENCE = 600.0
+_PAUSE = 0.02  # seconds until a writer that waits tries again
 # Code points, next to those of control and format, that no text shows: joiners, fillers,
 # selectors of variants (Unicode's "default ignorable").
 _HIDDEN = (
@@ -239,7 +246,12 @@ def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
     if new:
         with _explained(path, "write"):
             create(path)
-    with _explained(path, "write"), closing(_connected(path, "rw")) as connection:
+    with (
+        _explained(path, "write"),
+        _alone(path),
+        closing(_connected(path, "rw")) as connection,
+    ):
+        _refuse_other_names(path)
         # A charge must be on the disk before a row is used: wait for it.
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("BEGIN IMMEDIATE")
@@ -250,6 +262,66 @@ def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other writers out, in addition to SQLite's lock, which a process can lose.
+
+    A POSIX lock ends when any thread of the process closes the file, be it after reading a copy
+    for a backup. Another process could then charge at the same time, and one of both entries
+    would be overwritten. The lock of a second file ends with its own descriptor alone; the file
+    is gone when it is free.
+    """
+    if fcntl is None:
+        yield
+        return
+    real = path.resolve()  # as SQLite names its journal
+    lock, deadline = real.with_name(f".{real.name}.lock"), time.monotonic() + PATIENCE
+    while (held := _locked(lock)) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"it is locked by another charge, with {lock.name!r}")
+        time.sleep(_PAUSE)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # a file that stays is free for the next writer
+            lock.unlink()
+        os.close(held)
+
+
+def _locked(lock: Path) -> int | None:
+    """Descriptor of a file that is made and locked; None while another writer has it."""
+    with ExitStack() as stack:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        stack.callback(os.close, descriptor)
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The last writer may have removed it meanwhile: then another file has that name.
+            if os.path.samestat(os.fstat(descriptor), lock.stat()):
+                stack.pop_all()
+                return descriptor
+    return None
+
+
+def _refuse_other_names(path: Path) -> None:
+    """Refuse to charge a file with several names, but for what a killed process left of its start.
+
+    A process that is killed while it writes leaves SQLite's journal under the name by which it
+    opened the file. Under another name nobody sees it, and what is charged there is undone when
+    the first name is used again.
+    """
+    if path.stat().st_nlink == 1:
+        return
+    for draft in path.resolve().parent.iterdir():
+        if draft.name.startswith(f".{path.resolve().name}.") and draft.samefile(path):
+            draft.unlink()
+    if (names := path.stat().st_nlink) > 1:
+        raise LedgerError(
+            f"The privacy ledger {str(path)!r} has {names} names (hard links), and what is charged "
+            "under one of them can be undone when another one is used after a crash. Copy it to a "
+            "file of its own, remove the links (find them with find -samefile), and use the copy."
+        )
 
 
 @contextmanager

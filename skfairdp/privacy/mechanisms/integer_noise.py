@@ -96,7 +96,6 @@ N_CELLS = 16 << CELL_BITS
 # A word of 64 uniform bits: its slot, the position in a cell, and the first bits of the decision
 # whether the number is kept.
 SLOT_BITS, KEEP_BITS = 15, 16
-FIRST = (1 << KEEP_BITS) - 1
 # Relative distance at which two float64 probabilities are distinguished.
 NEAR = 2.0**-40
 # Numbers that are drawn at once: few enough for the processor's cache.
@@ -131,8 +130,8 @@ class RoundedGaussian:
         both = [*reversed(self.weights), *self.weights]
         left = 2**SLOT_BITS - sum(both)
         self._places = np.repeat(np.arange(2 * N_CELLS + 1, dtype=np.int16), [*both, left])
-        # First bits below this are kept whatever the position.
-        self._surely = np.array([*reversed(surely), *surely, 0], dtype=np.int64)
+        # First bits below this are kept whatever the position; below 2**16, as a position is.
+        self._surely = np.array([*reversed(surely), *surely, 0], dtype=np.uint16)
         self._chances = self.unit / np.array([*both, math.inf])
 
     def add_to(self, numbers: NDArray[Any], words: Words) -> None:
@@ -164,7 +163,7 @@ class RoundedGaussian:
         bits = word.view(np.int64)
         slot = (word >> (64 - SLOT_BITS)).view(np.int64)
         place = self._places.take(slot, mode="clip").astype(np.int64)
-        first = bits & FIRST
+        first = word.astype(np.uint16)  # the last KEEP_BITS
         (unsure,) = (first >= self._surely.take(place, mode="clip")).nonzero()
         first = first[unsure]
         # In place, as most of the time goes into fetching memory.
@@ -177,7 +176,7 @@ class RoundedGaussian:
         return bits, unsure[self._rejected(values, values >> SHIFT, first, words)]
 
     def _rejected(
-        self, values: Integers, cell: Integers, first: Integers, words: Words
+        self, values: Integers, cell: Integers, first: NDArray[np.uint16], words: Words
     ) -> NDArray[np.bool_]:
         """Whether a uniform number, of which the first bits are known, is not below the chance."""
         finer = words(len(values))
