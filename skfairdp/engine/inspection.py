@@ -183,7 +183,7 @@ def _told_apart(one: nn.Module, other: nn.Module) -> Iterator[str]:
 def _alike(one: Any, other: Any) -> bool:
     """Whether two values hold the same numbers and texts; of other objects nothing is known."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return not _differs(one, other)
+        return not _differs(one.detach(), other.detach())
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return bool(np.array_equal(one, other))
     if isinstance(one, dict) and isinstance(other, dict):

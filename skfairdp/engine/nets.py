@@ -32,6 +32,12 @@ _CRITERIA = ({"criterion": nn.MSELoss}, {"criterion": nn.HuberLoss, "criterion__
 # Criteria of the losses of numbers, by name.
 NUMBER_LOSSES: dict[str, dict[str, Any]] = dict(zip(LOSSES, _CRITERIA, strict=True))
 _OURS = {"batch_size": 128, "max_epochs": 10}  # skorch's defaults
+# Methods by which skorch trains, and a private fit does not.
+_NOT_CALLED = (
+    *("fit_loop", "run_single_epoch", "train_step", "train_step_single", "validation_step"),
+    *("evaluation_step", "infer", "forward", "forward_iter", "get_loss", "get_dataset"),
+    *("get_iterator", "get_split_datasets"),
+)
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 _NUMBER_LINKS = dict.fromkeys((nn.MSELoss, nn.HuberLoss), "number")
 
@@ -128,6 +134,13 @@ def check_net(net: Any) -> NeuralNet:
             f"'net' holds an instance of {type(net.module).__name__}, which would carry trained "
             "weights from one fit to the next; pass the class and its arguments as module__name."
         )
+    for name in _NOT_CALLED:
+        if not getattr(net, name).__module__.startswith("skorch."):
+            raise ValueError(
+                f"'net' is a {type(net).__name__} with a {name} of its own, which a private fit "
+                "does not call: it would train for something else. Use skorch.NeuralNet, and put "
+                "what the method does into the module or the estimator's parameters."
+            )
     for name, default in _OURS.items():
         if getattr(net, name) != default:
             raise ValueError(

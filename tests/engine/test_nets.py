@@ -35,6 +35,14 @@ def test_the_default_policy_of_the_scheduler_works():
     assert len(prepared(callbacks=[LRScheduler()]).learning_rates(4, 2)) == 4
 
 
+@pytest.mark.parametrize("method", ["get_loss", "train_step_single", "infer", "get_iterator"])
+def test_methods_of_training_that_no_fit_calls_are_refused(method):
+    own = type("Own", (NeuralNet,), {method: lambda *_, **__: None})
+    with pytest.raises(ValueError, match=f"Own with a {method} of its own"):
+        check_net(own(nn.Linear, criterion=nn.BCEWithLogitsLoss))
+    check_net(type("Own", (NeuralNet,), {})(nn.Linear, criterion=nn.BCEWithLogitsLoss))
+
+
 @pytest.mark.parametrize("callbacks", [None, [], "disable"])
 def test_a_net_without_callbacks_keeps_its_rate(callbacks: object):
     assert prepared(callbacks=callbacks).learning_rates(2, 1) == [0.8, 0.8]
