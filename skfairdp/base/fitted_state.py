@@ -113,14 +113,19 @@ def warn_of_steps_before(model: Any) -> None:
         return
     from sklearn.frozen import FrozenEstimator
 
-    from skfairdp.receipts.unwrap import ContainerChoice, learns_from_rows, leaves_of
+    from skfairdp.receipts.unwrap import (
+        ContainerChoice,
+        charges_privacy,
+        learns_from_rows,
+        leaves_of,
+    )
 
     saw_no_row = (ContainerChoice, FrozenEstimator)
     before = [leaf for name, step in around.steps[:-1] for leaf in leaves_of(name, step)]
     found = [
         f"{name!r} ({type(step).__name__})"
         for name, step in before
-        if not isinstance(step, saw_no_row) and learns_from_rows(step)
+        if not (isinstance(step, saw_no_row) or charges_privacy(step)) and learns_from_rows(step)
     ]
     if found:
         warn_user(
