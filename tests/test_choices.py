@@ -61,6 +61,7 @@ LISTED: dict[str, dict[str, str]] = {
         "exact": "ScoreCounts.__post_init__",
         "together": "ScoreCounts.median",
     },
+    "command_line/groups.py": {"exact": "checked_groups"},
     "command_line/table.py": {"exact": "_number_targets"},
     "command_line/filing.py": {"together": "ChargedReport._answer"},
     "command_line/path_points.py": {"fresh": "largest_shown", "exact": "other_tolerances"},
@@ -138,6 +139,7 @@ LISTED: dict[str, dict[str, str]] = {
         "exact": "Rates.n_entries",
     },
     "inprocessing/fair_path/envelope.py": {"exact": "Envelopes.order Envelopes.answers"},
+    "inprocessing/fair_path/fitted_gaps.py": {"order": "falling"},
     "inprocessing/fair_path/path.py": {
         "none": "ReleasedPath.gaps ReleasedPath.gap_stds",
         "together": "ReleasedPath.gap_bounds",

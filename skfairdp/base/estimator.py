@@ -19,6 +19,7 @@ from skfairdp.base.fitted_state import (
     FittedState,
     refusing_weights,
     warn_of_another_fit,
+    warn_of_steps_before,
 )
 from skfairdp.fairness.notions import Notion
 from skfairdp.foundation.documentation import completed_by
@@ -151,6 +152,7 @@ class PrivateEstimator(ChargedFit, FittedState):
     ) -> Self:
         """Train on rows under a charge, and keep the receipt. `train`: in place of `_fit`."""
         warn_of_another_fit(self)
+        warn_of_steps_before(self)
         with self._all_or_nothing(charge):
             given = given.read()
             remember_rows(self, given.X)

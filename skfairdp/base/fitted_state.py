@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import wraps
-from inspect import signature
 from os import PathLike
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -91,9 +92,49 @@ def warn_of_another_fit(model: Any) -> None:
         )
 
 
+def warn_of_steps_before(model: Any) -> None:
+    """Warn, before a fit is charged, that an earlier step of its Pipeline learned from the rows.
+
+    A help, and no guarantee: a certificate looks at the fitted Pipeline itself. A Pipeline shows
+    its last step no others, so it is looked for among the callers of the fit.
+    """
+    given = vars(model)
+    if given.get("epsilon") == math.inf or given.get("reproducible_noise"):
+        return  # there is no guarantee to lose
+    from sklearn.pipeline import Pipeline  # quotes, which load this module, need none
+
+    caller = inspect.currentframe()
+    while caller is not None:
+        around = caller.f_locals.get("self") if caller.f_code.co_name == "fit" else None
+        if isinstance(around, Pipeline) and around.steps[-1][1] is model:
+            break
+        caller = caller.f_back
+    else:
+        return
+    from sklearn.frozen import FrozenEstimator
+
+    from skfairdp.receipts.unwrap import ContainerChoice, learns_from_rows, leaves_of
+
+    saw_no_row = (ContainerChoice, FrozenEstimator)
+    before = [leaf for name, step in around.steps[:-1] for leaf in leaves_of(name, step)]
+    found = [
+        f"{name!r} ({type(step).__name__})"
+        for name, step in before
+        if not isinstance(step, saw_no_row) and learns_from_rows(step)
+    ]
+    if found:
+        warn_user(
+            f"{', '.join(found)} of the Pipeline around this fit may have learned from the rows "
+            "without noise. The fit costs its epsilon, but a certificate of the Pipeline will "
+            "state no privacy, unless such steps saw public rows alone (public_steps=). Use "
+            "PrivateTableEncoder, or PublicScaler and PublicEncoder of skfairdp.preprocessing.",
+            PrivacyWarning,
+        )
+
+
 def defaults_of(model: Any) -> dict[str, Any]:
     """Return parameters with their defaults: a model of an earlier version may lack some."""
-    parameters = signature(type(model)).parameters.values()
+    parameters = inspect.signature(type(model)).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 

@@ -127,6 +127,15 @@ class Outcomes:
         return cls(groups, counts, document["count_epsilon"])
 
 
+# A model that errs for at most this share of people, and this many times less often than the most
+# frequent label, is rarely possible without a feature that holds the answer.
+HARDLY_EVER, FEWER_MISTAKES = 0.05, 5.0
+HARDLY_EVER_WRONG = (
+    "HARDLY EVER WRONG: few questions about people can be answered so well. Look for a feature "
+    "that copies the outcome, or that is known only after it, and train without it."
+)
+
+
 @dataclass(frozen=True)
 class Accuracy:
     """Accuracy of a model, and of the most frequent label for all rows, as counts.
@@ -190,6 +199,13 @@ class Accuracy:
         return self.right - self.constant < 1.645 * self.error
 
     @property
+    def hardly_ever_wrong(self) -> bool:
+        """Whether the model answers so well that a feature seems to hold the answer."""
+        wrong = self.rows - self.right
+        few = min(HARDLY_EVER * self.rows, (self.rows - self.constant) / FEWER_MISTAKES)
+        return wrong <= few and not self.no_better
+
+    @property
     def measures(self) -> tuple[tuple[str, float | None, float | None], ...]:
         """Name of a measure, its value for the model, and for the constant answer."""
         found = [("accuracy", _share(self.right, self.rows), _share(self.constant, self.rows))]
@@ -215,10 +231,15 @@ class Accuracy:
         (_, model, constant), *_ = self.measures
         worse = self.constant - self.right >= 1.645 * self.error
         why = "it is worse." if worse else "the difference is within its error."
-        return (
+        said = [
             f"{'Noisy accuracy' if self.noisy else 'Accuracy'} on the held-out rows: {model:.3f}; "
             f"with the most frequent label for everybody: {constant:.3f}."
-        ) + f" NO BETTER THAN A CONSTANT: {why}" * self.no_better
+        ]
+        if self.no_better:
+            said.append(f"NO BETTER THAN A CONSTANT: {why}")
+        if self.hardly_ever_wrong:
+            said.append(HARDLY_EVER_WRONG)
+        return " ".join(said)
 
 
 def _differ(counts: NDArray, label: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import signal
 import sys
 import threading
@@ -14,6 +15,9 @@ from typing import Any
 
 import skfairdp
 from skfairdp.exceptions import BudgetExceededError, SkfairdpError
+
+# Parameters of estimators that the command takes under the same name.
+_OPTIONS = re.compile("'(delta|epsilon|tolerance|threshold)'")
 
 
 class CommandError(SkfairdpError):
@@ -103,5 +107,9 @@ def show_warning(
 ) -> None:
     """Print a warning as a note; like errors, those of other packages may quote a row."""
     own = category.__module__.startswith("skfairdp")
-    said = message if own else f"{category.__name__} ({filename}, line {lineno})"
+    said = (
+        _OPTIONS.sub(r"--\1", str(message))
+        if own
+        else f"{category.__name__} ({filename}, line {lineno})"
+    )
     print(f"skfairdp: note: {said}", file=sys.stderr)

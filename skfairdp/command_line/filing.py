@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certify
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.facts import PUBLIC, UNKNOWN, Fact
+from skfairdp.certificate.outcomes import HARDLY_EVER_WRONG
 from skfairdp.certificate.registry import to_be_stated
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.estimators import encoder_of, estimator_of
@@ -214,17 +215,20 @@ class ChargedReport:
     def _answer(self, certificate: Certificate) -> int:
         request = self.request
         print(certificate.sentence)
-        kept = certificate.satisfies(request.epsilon, request.tolerance)
+        differ = certificate.satisfies(request.epsilon, request.tolerance)
         epsilon, tolerance = as_given(request.epsilon), as_given(request.tolerance)
-        shown = "Shown." if kept else "NOT shown by this certificate."
+        kept = differ
         if request.ratio is not None:
             lowest = min((each.low for each in certificate.impact_ratios), default=0.0)
-            kept = lowest >= request.ratio
+            alike = lowest >= request.ratio
+            kept = kept and alike
             print(
                 f"Asked for: a ratio of selection rates of at least {as_given(request.ratio)}. "
-                f"{'Shown' if kept else 'NOT shown'}: each is at least {rounded_down(lowest)}."
+                f"{'Shown' if alike else 'NOT shown'}: each is at least {rounded_down(lowest)}."
             )
-        print(f"Asked for: ε ≤ {epsilon} and differences ≤ {tolerance}. {shown}")
+        shown = "Shown." if differ else "NOT shown by this certificate."
+        usual = "" if request.tolerance_is_named else " (the default of --tolerance)"
+        print(f"Asked for: ε ≤ {epsilon} and differences ≤ {tolerance}{usual}. {shown}")
         if not kept and self.ledger is not None:
             print(
                 "Another run is another release: the ledger adds it to what these people have "
@@ -240,6 +244,8 @@ class ChargedReport:
                 "NO BETTER THAN A CONSTANT: the model is not shown to be better than one answer "
                 "for everybody, so the exit code is 1."
             )
+        elif certificate.accuracy is not None and certificate.accuracy.hardly_ever_wrong:
+            print(HARDLY_EVER_WRONG)
         return 0 if kept and not certificate.nearly_constant else 1
 
 

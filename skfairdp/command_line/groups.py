@@ -56,7 +56,8 @@ def checked_groups(
     rows: pd.DataFrame, sensitive: Sequence[str], whose: Sequence[str]
 ) -> pd.Series | pd.DataFrame:
     """Take the groups of rows; refuse missing, changing, too small and too many ones."""
-    groups, named = rows[list(sensitive)], ", ".join(map(repr, sensitive))
+    groups, named = rows[list(sensitive)], " and ".join(map(repr, sensitive))
+    makes = f"{named} makes" if len(sensitive) == 1 else f"{named} together make"
     gaps = ", ".join(repr(name) for name in sensitive if groups[name].isna().any())
     if gaps:
         raise CommandError(
@@ -79,25 +80,35 @@ def checked_groups(
     sizes = people.groupby(list(sensitive), observed=True).size()
     if len(sizes) > LARGEST_NUMBER:
         raise CommandError(
-            f"{named} makes {len(sizes)} groups; at most "
+            f"{makes} {len(sizes)} groups; at most "
             f"{LARGEST_NUMBER} can be compared. Sort them into a few, such as age classes, or put "
             "some together: --merge NEW=a,b."
         )
     if len(sizes) < 2:
         raise CommandError(
-            f"{named} makes one group; two are needed. Name a column that tells people apart by "
+            f"{makes} one group; two are needed. Name a column that tells people apart by "
             "--sensitive, or several: --sensitive sex --sensitive age_class."
         )
     small = sizes[sizes < SMALLEST_GROUP]
     if len(small):
         named_ones = [n if isinstance(n, tuple) else (n,) for n in small[small >= _SHOWN].index]
-        shown = "; ".join(" and ".join(map(str, n)) for n in named_ones)
+        columns = [f"{name} = " * (len(sensitive) > 1) for name in sensitive]
+        shown = "; ".join(
+            " and ".join(f"{column}{value}" for column, value in zip(columns, n, strict=True))
+            for n in named_ones
+        )
         hidden = len(small) - len(named_ones)
         if hidden:
             few = f"{hidden} of fewer than {_SHOWN}, which are not named here"
             shown = f"{shown}; and {few}" if shown else few
         ways = " (--merge NEW=a,b), or leave them out (--leave-out GROUP)"
-        if named_ones and len(sensitive) == 1:
+        if named_ones and len(sensitive) > 1:
+            value = quote(str(min(named_ones[0], key=lambda v: sum((groups == v).any(axis=1)))))
+            ways = (
+                f": --merge NEW={value},ANOTHER puts values of one column together, and "
+                f"--leave-out {value} leaves all rows with this value out"
+            )
+        elif named_ones:
             values = [quote(str(name)) for (name,) in named_ones]
             new = "NEW" if "other" in values else "other"
             merged = [*values, "ANOTHER"][: max(2, len(values))]
@@ -105,7 +116,7 @@ def checked_groups(
                 f" (--merge {new}={','.join(merged)}), or leave them out (--leave-out {values[0]})"
             )
         raise CommandError(
-            f"{named} makes {len(sizes)} groups, {len(small)} of them with fewer than "
+            f"{makes} {len(sizes)} groups, {len(small)} of them with fewer than "
             f"{SMALLEST_GROUP} {'persons' if whose else 'rows'}: too few to say anything about"
             f"{': ' * bool(shown)}{shown}. Put small groups together with others{ways}."
         )

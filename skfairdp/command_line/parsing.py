@@ -233,7 +233,6 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     add("--epsilon", required=True, type=positive, help=loss)
     part(
         "--tolerance",
-        default=0.05,
         help="largest difference of rates between two groups (default 0.05)",
     )
     part(

@@ -74,19 +74,26 @@ def other_tolerances(model: FairPathClassifier) -> str:
     found = pd.concat(reached)[["tolerance", "gap", "gap_std", "accuracy", "accuracy_std"]]
     if found.empty:
         strictest = path.loc[path["tolerance"].idxmin()]
+        estimate = (
+            f"it is estimated as {min(strictest['gap'], 1.0):.3f}, with a standard error of "
+            f"{strictest['gap_std']:.2g} from noise"
+            if strictest["gap_std"] < TOLERANCES[-1]
+            else "noise hides it, as some group has too few rows"
+        )
         return (
             "Other tolerances: among the rows trained on no gap of at most "
             f"{TOLERANCES[-1]:g} is kept in nine fits of ten. At the strictest point of the path "
-            f"it is estimated as {min(strictest['gap'], 1.0):.3f}, with a standard error of "
-            f"{strictest['gap_std']:.2g} from noise. The certificate's bound is about other rows, "
-            "those held out, and does not depend on this estimate."
+            f"{estimate}. The certificate's bound is about other rows, those held out, and does "
+            "not depend on this estimate."
         )
     noise = ""
     if (found["accuracy"] > 1.0).any():
         found["accuracy"] = found["accuracy"].clip(upper=1.0)
         noise = " Noise took some accuracies above 1; they are written as 1."
-    table = found.to_string(index=False, float_format="{:.3f}".format)
+    named = found.set_axis(["tolerance", "gap", "error", "accuracy", "error"], axis="columns")
+    table = named.to_string(index=False, float_format="{:.3f}".format)
     return (
         "The same model at other tolerances, at no further privacy loss (estimates of its own "
-        f"noisy tables, about the rows it was trained on; not certified).{noise}\n{table}"
+        "noisy tables, about the rows it was trained on; not certified). The column after an "
+        f"estimate is its standard error.{noise}\n{table}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -191,24 +192,40 @@ class Outlook:
             if labelled and base is not None:
                 line += f"  {int(held * base):>10,}  {held - int(held * base):>10,}"
             yield line
+        yield from self._spelt_alike()
         if labelled and base is not None:
             yield f"  (labels by the declared --base-rate {as_given(base)}; none was looked at)"
 
+    def _spelt_alike(self) -> Iterator[str]:
+        """Ask about values of groups that differ in capitals and blanks alone."""
+        for name, column in pd.DataFrame(self.people.groups).items():
+            found = defaultdict[str, list[str]](list)
+            for value in column.unique():
+                found["".join(str(value).casefold().split())].append(str(value))
+            for first, *others in (sorted(values) for values in found.values()):
+                if others:
+                    merged = quote_word(f"{first}={','.join(others)}")
+                    yield (
+                        f"  (values of {name} differ in capitals or blanks alone; if they are one "
+                        f"group: --merge {merged})"
+                    )
+
     def shown(self, notion: str) -> Iterator[str]:
         tolerance = self.request.tolerance
+        usual = "" if self.request.tolerance_is_named else " (the default of --tolerance)"
         half, extreme = (self.showing(notion, rate) for rate in (_HALF, _EXTREME))
         words = notion.replace("_", " ")
         if self.request.numeric is None:
             yield (
                 f"{words.capitalize()}: if all groups had the same rate, a tolerance of "
-                f"{tolerance:g} would be shown with a probability of "
+                f"{tolerance:g}{usual} would be shown with a probability of "
                 f"{_percent(half.chance(0.0))} at rates near one half, and of "
                 f"{_percent(extreme.chance(0.0))} at rates near 0.1 or 0.9."
             )
         else:
             yield (
                 "Distributions of predictions: if they were the same in all groups, a tolerance "
-                f"of {tolerance:g} would be shown with a probability of "
+                f"of {tolerance:g}{usual} would be shown with a probability of "
                 f"{_percent(half.chance(0.0))}."
             )
         if half.chance(0.0) < LIKELY and tolerance >= 0.01:
@@ -298,7 +315,8 @@ class Outlook:
             f"Trained for a gap of at most {aim:.3f} among the rows trained on: then the tolerance "
             f"is shown with a probability of {chance} at rates near one half, the worst ones. "
             + (
-                "The path's point is chosen once the rates are known, by the same rule."
+                "One fit then offers a model for every gap, and noisy rates of its decisions show "
+                "which of these models to take, by the same rule."
                 if self.request.mechanism == "fair-path"
                 else ""
             )

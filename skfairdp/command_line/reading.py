@@ -22,6 +22,14 @@ PARQUET = (".parquet", ".pq")
 # Files that are unpacked as they are read, and archives that are not.
 _PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".zst", ".rar")
+# Files of other programs, which do not hold lines of cells, and how they begin.
+_OTHERS = {
+    "a workbook of a spreadsheet": (
+        (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
+        (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"),
+    ),
+    "a JSON file": ((".json", ".jsonl", ".ndjson"), (b"{", b"[{", b"[[")),
+}
 DELIMITERS = ",;\t|"
 # Bytes from which delimiter and names are read.
 _SAMPLE = 1 << 16
@@ -49,6 +57,8 @@ def read_rows(
             f"that end in {', '.join(_PACKED)} are read."
         )
     of_parquet = path.suffix.lower() in PARQUET
+    if not of_parquet:
+        _refuse_other_kinds(path)
     try:
         rows = _parquet(path) if of_parquet else _csv(path, inferred, header)
     except ImportError:
@@ -76,6 +86,18 @@ def read_rows(
         )
     rows.columns = [str(name) for name in rows.columns]
     return rows
+
+
+def _refuse_other_kinds(path: Path) -> None:
+    """Refuse files that would be read as one line of many thousand cells."""
+    with _PACKED.get(path.suffix.lower(), open)(path, "rb") as file:
+        start = file.read(_SAMPLE).removeprefix(b"\xef\xbb\xbf").lstrip()[:4]
+    for kind, (endings, beginnings) in _OTHERS.items():
+        if path.suffix.lower() in endings or start.startswith(beginnings):
+            raise CommandError(
+                f"{path} is {kind}, and only CSV and Parquet files are read. Save or export the "
+                "table as CSV: one line for each row, and the names of the columns in the first."
+            )
 
 
 def _csv(path: Path, inferred: Collection[str] | None, header: bool) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from skfairdp.command_line.planning import Outlook
 from skfairdp.command_line.reading import read_rows
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import schema_from
-from skfairdp.command_line.table import People, people_of
+from skfairdp.command_line.table import People, features_named_like, people_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.records.persons import warn_of_ids
 
@@ -44,6 +45,13 @@ def report(arguments: argparse.Namespace) -> int:
     about = {} if request.about is None else _said_about(request.about)
     rows = _rows(request)
     people = people_of(rows, request, declared)
+    for name in features_named_like(request.target, people.X.columns):
+        say(
+            request,
+            f"skfairdp: note: the feature {name!r} is named like the target {request.target!r}. If "
+            "it says the same, or is known only after the outcome, leave it out: --drop "
+            f"{quote(name)}.",
+        )
     persons = people.persons
     usual = not request.mechanism_is_named and request.numeric is None
     if usual and persons.count * request.epsilon < ENOUGH_FOR_TABLES:

@@ -12,6 +12,9 @@ from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.parsing import MECHANISMS
 from skfairdp.records.numbers import INTERVAL
 
+# Largest difference of rates that is asked for where nobody says another one.
+TOLERANCE = 0.05
+
 
 @dataclass(frozen=True)
 class Request:
@@ -22,6 +25,7 @@ class Request:
     sensitive: tuple[str, ...]
     epsilon: float
     tolerance: float
+    tolerance_is_named: bool  # by --tolerance, or by --ratio
     ratio: float | None
     delta: float
     positive: str | None
@@ -71,6 +75,12 @@ class Request:
         several = len(notion) > 1
         found = {"notion": notion, "mechanism": given["mechanism"] or MECHANISMS[several]}
         found |= {"mechanism_is_named": given["mechanism"] is not None}
+        if given["ratio"] is not None and given["tolerance"] is not None:
+            raise CommandError(
+                "--ratio with --base-rate sets the tolerance: leave out --tolerance, or both."
+            )
+        found["tolerance"] = TOLERANCE if given["tolerance"] is None else given["tolerance"]
+        found["tolerance_is_named"] = given["tolerance"] is not None or given["ratio"] is not None
         if given["ratio"] is not None and given["base_rate"] is not None:
             # Whatever group has the highest rate, it is at least that of all people together.
             # Rounded, since (1 - .8) * .78 is .15599999999999997 in floats.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -29,6 +30,8 @@ from skfairdp.records.persons import (
 MOST_CLASSES = 10
 # Options that are given once for each column.
 _REPEATED = ("--sensitive", "--drop", "--keep")
+# Fewer letters are in many names by chance.
+_TELLING = 4
 # A target value that fewer rows have is not shown in messages.
 _SHOWN = 20
 
@@ -118,6 +121,16 @@ def people_of(rows: pd.DataFrame, request: Request, schema: Schema | None) -> Pe
     return People(X, y, groups, kept_schema, outcomes, favourable, coding, ids, int(unknown))
 
 
+def features_named_like(target: str, features: Sequence[str]) -> tuple[str, ...]:
+    """Features whose names hold that of the target, or are held by it; no value is looked at."""
+    wanted, *given = (re.sub(r"[\W_]", "", name).lower() for name in (target, *features))
+    return tuple(
+        name
+        for name, letters in zip(features, given, strict=True)
+        if min(len(wanted), len(letters)) >= _TELLING and (wanted in letters or letters in wanted)
+    )
+
+
 def _what_is_learned_from(
     rows: pd.DataFrame, without: set[str], schema: Schema | None, request: Request
 ) -> tuple[pd.DataFrame, Schema | None]:
@@ -178,10 +191,15 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
             raise CommandError(f"{option} names one column; name several by {again}.")
         spelt = {str(name).lower().strip("'` "): str(name) for name in rows.columns}
         near = get_close_matches(missing[0].lower().strip(), spelt, n=1)
-        meant = f" Is {spelt[near[0]]!r} meant?" if near else ""
+        if near:
+            hint = f" Is {spelt[near[0]]!r} meant?"
+        elif [*rows.columns[:1]] == ["column 1"]:
+            hint = f" With --no-header they are 'column 1' to {rows.columns[-1]!r}."
+        else:
+            hint = " If the file has no line of names, say --no-header."
         raise CommandError(
             f"{option} names {', '.join(map(repr, missing))}, which is not a column of the table. "
-            f"Are the names of the columns in its first line, and spelt like this?{meant}"
+            f"Are the names of the columns in its first line, and spelt like this?{hint}"
         )
     if option in ("--drop", "--keep", "--features"):
         return

@@ -227,9 +227,9 @@ class FairnessGuarantee:
             texts.append(f"{word} {self.rates}{where}{note}: {', '.join(shown)}.")
         if self.informative:
             texts.append(
-                f"{self.notion}: if the people of each group differ from those held out by a "
-                "total-variation distance of at most v (within each true label, for rates given "
-                f"one), the gap is at most {self.figure} + 2 v: "
+                "If the people change: as long as each group differs from its people held out by "
+                "a total-variation distance of at most v (within each true label, for rates given "
+                f"one), the gap by {self.notion.replace('_', ' ')} is at most {self.figure} + 2 v: "
                 f"{rounded_up(round(self.shifted(0.05), 12))} for v = 0.05."
             )
         else:

@@ -15,6 +15,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.notions import Notion, Stratum, get_notion
+from skfairdp.fairness.number_notions import NUMBER_NOTIONS
+from skfairdp.metrics.number_gaps import number_gap
 from skfairdp.records.groups import Groups, encode_groups
 from skfairdp.records.labels import count_rows, label_column, positions, take_rows
 
@@ -33,11 +35,12 @@ def group_gap(
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_rows,)
-        True and predicted labels.
+        True and predicted labels, or numbers.
     sensitive_features : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
         Group of each row; several columns are intersected. A missing value is refused.
     notion : str or Notion, default="demographic_parity"
-        A name of `skfairdp.fairness.NOTIONS`, which explains it, or your own notion.
+        A name of `skfairdp.fairness.NOTIONS`, which explains it, or your own notion. Of numbers:
+        "distribution_gap" (Kolmogorov-Smirnov distance) or "mean_gap".
     pos_label : scalar or None, default=None
         Favourable label. None takes the second of two classes, and of more the largest gap over
         all in turn; a given label compares that class with the rest.
@@ -48,7 +51,7 @@ def group_gap(
     Returns
     -------
     float
-        The gap, between 0 and 1.
+        The gap, between 0 and 1; of means in units of the predictions.
 
     Raises
     ------
@@ -63,7 +66,9 @@ def group_gap(
     >>> group_gap([0, 1, 0, 1], [1, 1, 0, 1], sensitive_features=["a", "a", "b", "b"])
     0.5
     """
-    chosen = get_notion(notion)
+    of_numbers = isinstance(notion, str) and notion in NUMBER_NOTIONS
+    if of_numbers and not (pos_label is None and classes is None):
+        raise ValueError(f"notion={notion!r} compares numbers: leave pos_label and classes out.")
     truth, guess = label_arrays(y_true, y_pred)
     groups = encode_groups(sensitive_features, n_rows=len(truth))
     if len(groups.labels) < 2:
@@ -71,7 +76,9 @@ def group_gap(
             f"sensitive_features holds {len(groups.labels)} group(s); a gap needs at least two. "
             "Score rows of several groups together (for instance with StratifiedKFold on them)."
         )
-    known = known_classes(truth, guess, classes)
+    if of_numbers:
+        return number_gap(guess, groups, str(notion))
+    chosen, known = get_notion(notion), known_classes(truth, guess, classes)
     if pos_label is not None:
         check_positive(pos_label, known, classes)
     if pos_label is None or not chosen.compares_predictions:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from skfairdp.fairness.number_notions import NUMBER_NOTIONS
 from skfairdp.foundation.parameters import WithParameters
 from skfairdp.metrics.gaps import group_gap
 
@@ -137,6 +138,11 @@ class AccuracyUnderGapScorer(_GroupScorer):
     tolerance: float = 0.05
 
     def _score(self, y_true: np.ndarray, y_pred: np.ndarray, gap: float) -> float:
+        if self.notion in NUMBER_NOTIONS:
+            raise ValueError(
+                f"notion={self.notion!r} compares numbers, which have no accuracy. Score errors "
+                f"and gaps separately: 'neg_mean_absolute_error' and GapScorer({self.notion!r})."
+            )
         if not 0.0 <= self.tolerance <= 1.0:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
         return float(np.mean(y_true == y_pred)) if gap <= self.tolerance else self.tolerance - gap

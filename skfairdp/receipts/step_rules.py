@@ -33,7 +33,7 @@ def reason_to_learn(step: Any) -> str | None:
     if record is None:
         return "its class is not among those known to learn nothing"
     watched = WATCHED if getattr(step, CALLBACKS, None) else None
-    reason = watched or next(_outside(step, record.parameters), None)
+    reason = watched or "; ".join(_outside(step, record.parameters)) or None
     if reason is None and replaced_methods(type(step)):
         reason = "methods of its class were replaced"
     return reason or _left_by_fit(step, record)
@@ -76,7 +76,7 @@ def _disallowed(name: str, value: Any, rule: Allowed | None) -> str | None:
     if rule.holds(value):
         return None
     kind = f'"{value}"' if _is_setting(value) else f"a {type(value).__name__}"
-    return f"its parameter {name!r} is {kind}; known to learn nothing: {rule.words}"
+    return f"its parameter {name!r} is {kind}, and only {rule.words} is known to learn nothing"
 
 
 def _is_setting(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -36,16 +37,39 @@ from sklearn.preprocessing import (
 )
 
 from skfairdp import DPSGDClassifier, PrivateTableEncoder, certify
+from skfairdp.exceptions import PrivacyWarning
 from skfairdp.model_selection import PrivateSearchCV, search_cost
 from skfairdp.preprocessing import PublicScaler
 from skfairdp.receipts import unwrap
 from skfairdp.receipts.digests.code import is_elementwise
 from tests.certificate.fakes import ThresholdClassifier
 
+# Many fits here follow a step that learns from rows, which warns.
+pytestmark = pytest.mark.filterwarnings("ignore:.* may have learned from the rows")
+
 X = np.random.default_rng(0).normal(size=(60, 3))
 Y = (X[:, 0] > 0).astype(int)
 OUTLIER = X.copy()
 OUTLIER[17, 2] = 1000.0
+
+
+def test_a_fit_behind_a_step_that_learned_from_rows_warns_before_it_is_charged(tmp_path) -> None:
+    file = tmp_path / "ledger.db"
+    private = DPSGDClassifier(max_epochs=1, ledger=file)
+    columns = ColumnTransformer([("scale", StandardScaler(), [0])], remainder="passthrough")
+    open_to_all = PublicScaler((-5, 5)), Normalizer()
+    seeded = DPSGDClassifier(max_epochs=1, random_state=0, reproducible_noise=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        for learned, named in (
+            (StandardScaler(), r"'standardscaler' \(StandardScaler\)"),
+            (columns, r"'columntransformer__scale' \(StandardScaler\)"),
+        ):
+            with pytest.raises(PrivacyWarning, match=f"{named} of the Pipeline around this fit"):
+                make_pipeline(learned, private).fit(X, Y)
+        assert not file.exists()
+        make_pipeline(*open_to_all, private.set_params(ledger=None)).fit(X, Y)
+        make_pipeline(StandardScaler(), seeded).fit(X, Y)
 
 
 class Sum(ThresholdClassifier):

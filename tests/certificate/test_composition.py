@@ -33,6 +33,9 @@ from skfairdp.privacy import NoiseSource, PrivacyGuarantee, compose
 from skfairdp.privacy.accounting.exposure import Exposure
 from tests.certificate.fakes import Doubler, PrivateCenterer, Rows, ThresholdClassifier, stated
 
+# Many fits here follow a step that learns from rows, which warns.
+pytestmark = pytest.mark.filterwarnings("ignore:.* may have learned from the rows")
+
 DIGITS = [[0.0, 1.0], [0.0, 1.0]]
 
 

@@ -79,6 +79,16 @@ def test_a_model_that_is_worse_is_not_called_as_good():
     assert "the difference is within its error." in str(Accuracy.of_table(np.array([alike])))
 
 
+def test_a_model_that_is_hardly_ever_wrong_is_said_to_have_seen_the_answer() -> None:
+    def said(*table: list[int], noise: float = 0.0) -> str:
+        return str(Accuracy.of_table(np.array([table]), noise))
+
+    assert "HARDLY EVER WRONG: " in said([853, 1], [0, 1001])
+    assert "HARDLY EVER WRONG: " in said([853, 1], [-2, 1001], noise=4.0)
+    for honest in ([850, 60], [60, 1000]), ([990, 0], [10, 0]), ([960, 10], [20, 10]):
+        assert "HARDLY EVER WRONG" not in said(*honest)
+
+
 @pytest.mark.parametrize("count_epsilon", [None, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_certificates_show_it(count_epsilon):
     rng = np.random.default_rng(0)
@@ -245,6 +255,13 @@ def test_a_page_says_who_is_affected_what_is_next_and_what_an_attacker_reaches(f
     nist = found.to_model_card(template="nist-800-226")
     for answered in ("Variant of differential privacy: Approximate DP", "Side channels: timing"):
         assert answered in nist
+
+
+def test_a_page_asks_for_another_look_at_features_where_the_model_hardly_errs(found) -> None:
+    too_good = dataclasses.replace(found, accuracy=Accuracy(1000.0, 999.0, 600.0, 22.0, noisy=True))
+    text = "Do not deploy it yet. HARDLY EVER WRONG: "
+    assert text in too_good.to_model_card()
+    assert text not in found.to_model_card()
 
 
 @pytest.mark.slow

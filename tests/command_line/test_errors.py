@@ -15,6 +15,7 @@ import pytest
 from skfairdp.command_line import errors as complaint
 from skfairdp.command_line import main
 from skfairdp.command_line.schema import public_schema
+from skfairdp.exceptions import PrivacyWarning
 from tests.command_line.files import SCHEMA, report, table, written
 
 WORD, NUMBER = "secret-4711", 471147.25
@@ -238,6 +239,11 @@ def test_warnings_of_other_packages_are_named_and_not_quoted(capsys, monkeypatch
     said = capsys.readouterr().err
     assert "note: UserWarning" in said
     assert WORD not in said
+
+
+def test_notes_of_this_package_name_options_of_the_command(capsys) -> None:
+    complaint.show_warning("'delta' = 0.0001 is above 1e-5.", PrivacyWarning, "a.py", 1)
+    assert capsys.readouterr().err == "skfairdp: note: --delta = 0.0001 is above 1e-5.\n"
 
 
 def test_a_run_prints_neither_sizes_of_parts_nor_undeclared_categories(capsys) -> None:

@@ -431,6 +431,17 @@ def test_only_the_columns_with_gaps_are_called_missing(folder, capsys) -> None:
     assert "'white'" not in said
 
 
+def test_small_intersections_are_named_by_column_with_what_helps(folder, capsys) -> None:
+    rows = table()
+    old = np.where(np.arange(len(rows)) % 80 < 1, "yes", "no")
+    written(folder, rows.assign(white=np.arange(len(rows)) % 3 % 2, old=old))
+    said = refused(capsys, report("--sensitive", "old"))
+    assert "'white' and 'old' together make 4 groups" in said
+    assert "too few to say anything about: white = " in said
+    assert " and old = yes" in said
+    assert "--leave-out yes leaves all rows with this value out" in said
+
+
 def changed(**columns: object) -> pd.DataFrame:
     return table().assign(**columns)
 

@@ -114,7 +114,10 @@ def change(option: str, value: str) -> list[str]:
         (change("--target", "pensions"), "--target names 'pensions', which is not a column"),
         (change("--target", "pensions"), "Is 'pension' meant?"),
         (change("--sensitive", "Sex"), "Is 'sex' meant?"),
-        (change("--sensitive", "gender"), "spelt like this?\n"),
+        (
+            change("--sensitive", "gender"),
+            "spelt like this? If the file has no line of names",
+        ),
         (change("--target", "age"), "has to be cut into a few first"),
         (change("--positive", "join"), "'join' is not a value of the target 'pension'"),
         (change("--sensitive", "family"), "'family' is missing in some rows"),

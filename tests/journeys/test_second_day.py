@@ -18,6 +18,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 
 from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, PrivateTableEncoder
+from skfairdp.certificate.outcomes import Accuracy
 from skfairdp.certificate.render import html
 from skfairdp.command_line import estimators, filing, main, path_points, planning
 from skfairdp.command_line.reading import read_rows
@@ -235,6 +236,34 @@ def test_packed_files_are_read_as_those_inside_them(told) -> None:
     assert ".gz, .bz2, .xz are read" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("bank.xlsx", b"PK\x03\x04 and more", "a workbook"),
+        ("bank.csv", b"\xef\xbb\xbfPK\x03\x04 and more", "a workbook"),
+        ("bank.json", b'{"sex": {"0": "m", "1": "f"}}', "a JSON file"),
+        ("rows.csv", b'[{"sex": "m"}, {"sex": "f"}]', "a JSON file"),
+    ],
+)
+def test_files_of_other_programs_are_refused_with_what_to_do(told, name, content, kind) -> None:
+    Path(name).write_bytes(content)
+    code, _, said = told("plan", name, *ASKED)
+    assert code == 2
+    assert f"{name} is {kind}" in said
+    assert "export the table as CSV" in said
+
+
+def test_a_feature_with_the_name_of_the_target_is_pointed_out(told) -> None:
+    rows = pd.read_csv("bank.csv")
+    rows.assign(default_flag=rows["default payment"], def_=1).to_csv("twin.csv", index=False)
+    asked = ("--target", "default payment", *ASKED[2:], "--keep", "default_flag")
+    assert "note: the feature" not in told("plan", "twin.csv", *asked)[2]
+    rows.assign(default_payment_2=rows["default payment"]).to_csv("twin.csv", index=False)
+    _, _, said = told("plan", "twin.csv", *asked[:-2])
+    assert said.count("note: the feature 'default_payment_2' is named like the target") == 1
+    assert "--drop default_payment_2" in said
+
+
 def test_targets_and_columns_as_people_name_them_lead_to_the_option(told) -> None:
     asked = ("--positive", "1", "--sensitive", "sex", "--epsilon", "1")
     _, _, said = told("plan", "bank.csv", "--target", "self", *asked)
@@ -313,6 +342,55 @@ def test_a_ratio_is_asked_for_with_the_publicly_known_share(told) -> None:
     _, said, _ = told(*asked, "--base-rate", ".7")
     assert "differences ≤ 0.35" in said
     assert re.search(r"a ratio of selection rates of at least 0.5\. (NOT s|S)hown: each is", said)
+    assert "leave out --tolerance" in told(*asked, "--base-rate", ".7", "--tolerance", ".1")[2]
+
+
+def answered(**more: Any) -> int:
+    """Exit code of a run with a ratio that is shown, and with `more` in its certificate."""
+    certificate = {
+        "sentence": "",
+        "satisfies": lambda epsilon, tolerance: True,
+        "impact_ratios": [SimpleNamespace(low=0.85)],
+        "almost_alike": False,
+        "nearly_constant": False,
+        "accuracy": None,
+    }
+    asked = {"epsilon": 1.0, "tolerance": 0.1, "tolerance_is_named": True, "ratio": 0.8}
+    run: Any = SimpleNamespace(request=SimpleNamespace(**asked), ledger=None)
+    return filing.ChargedReport._answer(run, SimpleNamespace(**certificate | more))  # type: ignore[arg-type]
+
+
+def test_a_model_with_the_answer_among_its_features_is_not_called_good(capsys) -> None:
+    assert answered(accuracy=Accuracy(1000.0, 999.0, 600.0, 22.0, noisy=True)) == 0
+    assert "HARDLY EVER WRONG: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("differ", [True, False])
+def test_a_ratio_that_is_shown_without_a_difference_that_is_not_is_no_success(capsys, differ):
+    shown = {"satisfies": lambda epsilon, tolerance: differ}
+    assert answered(**shown) == (0 if differ else 1)
+    said = capsys.readouterr().out
+    assert "at least 0.8. Shown: each is at least 0.85" in said
+    assert ("NOT shown by this certificate" in said) is not differ
+
+
+def test_groups_that_are_spelt_alike_are_asked_about(told) -> None:
+    rows = pd.read_csv("bank.csv")
+    rows["sex"] = np.where(rows.index % 3 == 0, rows["sex"].str.upper(), rows["sex"])
+    rows.to_csv("spelt.csv", index=False)
+    asked = ("plan", "spelt.csv", *ASKED)
+    said = told(*asked)[1]
+    assert "if they are one group: --merge F=f)" in said
+    assert "--merge M=m)" in said
+    merged = told(*asked, "--merge", "F=f", "--merge", "M=m")[1]
+    assert "one group" not in merged
+    assert re.findall(r"^  (\w+)  +\d", merged, re.MULTILINE) == ["F", "M"]
+
+
+def test_a_tolerance_that_nobody_named_is_called_the_default(told) -> None:
+    asked = ("plan", "bank.csv", *ASKED)
+    assert "a tolerance of 0.05 (the default of --tolerance) would" in told(*asked)[1]
+    assert "a tolerance of 0.05 would" in told(*asked, "--tolerance", ".05")[1]
 
 
 def test_a_fault_of_the_program_can_be_traced(told, monkeypatch) -> None:
@@ -429,3 +507,7 @@ def test_accuracies_of_other_tolerances_stay_within_1() -> None:
     assert "1.000" in said
     frame.loc[1, "accuracy"] = 0.98
     assert "Noise took" not in path_points.other_tolerances(model)
+    frame["tolerance"], frame["gap"], frame["gap_std"] = 0.9, 1.24, 37.0
+    said = path_points.other_tolerances(model)
+    assert "at the strictest point of the path noise hides it" in said.lower()
+    assert "37" not in said

@@ -25,6 +25,9 @@ from skfairdp.postprocessing import AbstainingClassifier
 from skfairdp.preprocessing import PublicScaler
 from tests.common.roster import FAST, people
 
+# Many fits here follow a step that learns from rows, which warns.
+pytestmark = pytest.mark.filterwarnings("ignore:.* may have learned from the rows")
+
 
 class Echo(ClassifierMixin, BaseEstimator):
     """Predicts the first column; remembers the groups that fit got."""

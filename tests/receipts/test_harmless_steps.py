@@ -310,7 +310,7 @@ def test_a_cache_of_a_pipeline_voids_and_is_named(tmp_path: Path, deep: bool) ->
     assert files
     stated = certify(cached).privacy
     assert stated.is_void
-    assert "'memory' is a str; known to learn nothing: None (a cache keeps" in stated.assumptions[0]
+    assert "'memory' is a str, and only None (a cache keeps" in stated.assumptions[0]
     assert str(tmp_path) not in str(stated)
     name = "pipeline__memory" if deep else "memory"
     assert math.isfinite(certify(cached, public_steps=[name]).privacy.epsilon)

@@ -30,6 +30,9 @@ from skfairdp.preprocessing import PublicScaler
 from skfairdp.privacy import CountRelease, Plan
 from skfairdp.receipts import Quote
 
+# Many fits here follow a step that learns from rows, which warns.
+pytestmark = pytest.mark.filterwarnings("ignore:.* may have learned from the rows")
+
 FAST = {"max_epochs": 2, "progress": False}
 
 

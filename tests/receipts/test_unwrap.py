@@ -11,6 +11,9 @@ from sklearn.pipeline import make_pipeline
 
 from skfairdp import Certificate, DPSGDClassifier, FairDPClassifier, certify
 
+# Many fits here follow a step that learns from rows, which warns.
+pytestmark = pytest.mark.filterwarnings("ignore:.* may have learned from the rows")
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 2))
 Y = (X[:, 0] > 0).astype(int)

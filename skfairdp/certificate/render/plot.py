@@ -16,6 +16,7 @@ from skfairdp.certificate.render.elements import Picture
 from skfairdp.certificate.score_counts import CalibrationLine
 from skfairdp.fairness.bounds.number_gaps import NumberCells
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.number_notions import MEAN_GAP
 from skfairdp.foundation.figures import as_given, percent_text
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def draw_bounds(
     shown += [c.estimate for c in fairness if c.estimate is not None]
     shown += [] if threshold is None else [threshold]
     ax.set_xlim(0.0, min(1.0, 1.15 * max(shown, default=1.0)) or 1.0)
-    ax.set_xlabel("largest difference of rates between two groups")
+    of_means = any(claim.notion == MEAN_GAP for claim in fairness)  # shares of a range, no rates
+    ax.set_xlabel(f"largest difference {'' if of_means else 'of rates '}between two groups")
     ax.locator_params(axis="x", nbins=6)
     _add_grid(ax)
     handles, labels = ax.get_legend_handles_labels()

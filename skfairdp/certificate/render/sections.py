@@ -9,6 +9,7 @@ from typing import Any
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import COUNTED, PUBLIC, Fact
+from skfairdp.certificate.outcomes import HARDLY_EVER_WRONG
 from skfairdp.certificate.registry import answers, check_about
 from skfairdp.certificate.render import group_sections
 from skfairdp.certificate.render.elements import PLAIN, KeyFigures, Section, Table, arranged
@@ -101,7 +102,8 @@ def certificate_sections(
     about = {} if about is None else about
     if about:
         check_about(about)
-    known = Table("Facts, and where each is from", tuple((f.name, str(f)) for f in facts))
+    sources = "Facts, and where each is from (bought: counted with noise, at a cost in ε)"
+    known = Table(sources, tuple((f.name, str(f)) for f in facts))
     summary = (
         _in_plain_words(claims),
         _asked(claims, epsilon, tolerance),
@@ -260,6 +262,8 @@ def _next(claims: Claims, epsilon: float | None, tolerance: float | None) -> Sec
             "Do not deploy it: it is hardly better than one answer for everybody. With more rows, "
             "a larger ε or a larger tolerance the model can learn more."
         ]
+    elif claims.accuracy is not None and claims.accuracy.hardly_ever_wrong:
+        lines = [f"Do not deploy it yet. {HARDLY_EVER_WRONG}"]
     elif claims.satisfies(epsilon or math.inf, 1.0 if tolerance is None else tolerance):
         lines = ["If you accept its decisions in every group, deploy it and file this page."]
     else:
@@ -315,7 +319,8 @@ def _privacy(privacy: PrivacyGuarantee | None, *, attacker: bool) -> Section:
         return Section("Privacy", ("Nothing is promised (ε = ∞).",))
     protected = PROTECTED[privacy.protects]
     meaning = (
-        f"Compare these data with any neighbouring data set: no result of {protected.told_by} is "
+        "Compare these data with any neighbouring data set, as defined below: no result of "
+        f"{protected.told_by} is "
         f"more than {factor_text(privacy.epsilon)} times as likely with one of the two as with "
         "the other, except with probability δ."
     )

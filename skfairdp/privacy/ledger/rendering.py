@@ -91,7 +91,10 @@ def ledger_statements(
         number, _, digest = head.partition(":")
         # In parts, so that a narrow page can break the line; `holds` reads it with blanks too.
         parts = " ".join(digest[i : i + 8] for i in range(0, len(digest), 8))
-        lines.append(f"state of the file, number of records and digest of all: {number}: {parts}")
+        lines.append(
+            "state of the file, to be noted, so that entries that are missing later are noticed "
+            f"(number of its records: their digest): {number}: {parts}"
+        )
     return lines
 
 

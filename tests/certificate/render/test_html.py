@@ -220,6 +220,15 @@ def test_an_observed_gap_of_zero_is_drawn_whole() -> None:
     plt.close(figure)
 
 
+def test_a_picture_speaks_of_rates_where_rates_are_compared() -> None:
+    X, y, group = rows()
+    numbers = certify(Column(), X, y, sensitive_features=group, notion="mean_gap", holdout="public")
+    for claims, words in (numbers.fairness, "difference between"), ([claim()], "of rates between"):
+        figure, ax = plt.subplots()
+        assert words in draw_bounds(claims, ax).get_xlabel()
+        plt.close(figure)
+
+
 def test_the_quality_in_plain_words_tells_872_from_875() -> None:
     texts = [
         certificate(accuracy=Accuracy(2_000, right, 1_500, 20.0, noisy=False)).to_model_card()
