@@ -139,6 +139,7 @@ LISTED: dict[str, dict[str, str]] = {
         "exact": "Rates.n_entries",
     },
     "inprocessing/fair_path/envelope.py": {"exact": "Envelopes.order Envelopes.answers"},
+    "inprocessing/fair_path/fitted_gaps.py": {"order": "falling"},
     "inprocessing/fair_path/path.py": {
         "none": "ReleasedPath.gaps ReleasedPath.gap_stds",
         "together": "ReleasedPath.gap_bounds",

@@ -50,6 +50,12 @@ def divide(
     if sensitive_features is not None:
         groups = encode_groups(sensitive_features, n_rows=n_rows)
     in_training = source.sampling.random(n_rows) >= holdout_fraction
+    if in_training.sum() < 2:
+        # Data do not change this chance, and the number of rows that were drawn is not named.
+        raise ValueError(
+            f"holdout_fraction={holdout_fraction!r} left too few rows to train on, by the chance "
+            "of its draw. Give more rows, or a smaller holdout_fraction."
+        )
     rows = GroupedRows(X, y, sensitive_features, groups)
     training, held_out = (rows.part(np.flatnonzero(p)) for p in (in_training, ~in_training))
     return Divided(training, held_out, None if sensitive_features is None else groups.labels)

@@ -70,6 +70,11 @@ def test_a_fit_behind_a_step_that_learned_from_rows_warns_before_it_is_charged(t
         assert not file.exists()
         make_pipeline(*open_to_all, private.set_params(ledger=None)).fit(X, Y)
         make_pipeline(StandardScaler(), seeded).fit(X, Y)
+        # Our encoder has paid for what it learned, also as a part of a ColumnTransformer.
+        table = pd.DataFrame(X, columns=["a", "b", "c"])
+        encoder = PrivateTableEncoder(encoding="onehot")
+        for paid in (encoder, ColumnTransformer([("t", clone(encoder), ["a"])])):
+            make_pipeline(paid, clone(private)).fit(table, Y)
 
 
 class Sum(ThresholdClassifier):

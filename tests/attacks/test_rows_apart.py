@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_methods_subset_invariance
 from torch import nn
 
 import skfairdp
-from skfairdp.engine import exact_products, inference
+from skfairdp.engine import exact_products, inference, rehearsal
 from skfairdp.engine.clipping import base
 from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.clippers import make_clipper
@@ -366,7 +366,8 @@ def by_place(monkeypatch, products: Products = TURNED) -> None:
     What the exact products are made of goes by it too.
     """
     monkeypatch.setattr(Clipper, "products", products)
-    monkeypatch.setattr(base, "AS_TORCH", products)
+    for module in (base, rehearsal):
+        monkeypatch.setattr(module, "AS_TORCH", products)
     monkeypatch.setattr(exact_products, "multiply", turned)
 
 

@@ -184,10 +184,15 @@ class Averaging(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [DPSGDClassifier, FairDPClassifier])
-def test_rows_that_a_module_keeps_in_attributes_are_not_released(kind):
+def test_rows_that_a_module_keeps_in_attributes_are_not_released(kind, monkeypatch):
     X, y, groups = two_groups(200)
     net = NeuralNet(Remembering, criterion=nn.BCEWithLogitsLoss)
-    model = kind(net, delta=1e-4, max_epochs=1).fit(X, y, sensitive_features=groups)
+    model = kind(net, delta=1e-4, max_epochs=1)
+    with pytest.raises(ValueError, match="Remembering keeps what it computed of its rows in last"):
+        model.fit(X, y, sensitive_features=groups)
+    # Also where it is not refused, the module that leaves is another one.
+    monkeypatch.setattr("skfairdp.engine.inspection.refuse_kept_rows", lambda *_: None)
+    model.fit(X, y, sensitive_features=groups)
     assert model.module_.rows == []
     assert not hasattr(model.module_, "last")
     pickle.loads(pickle.dumps(model)).predict(X)

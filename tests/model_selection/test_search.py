@@ -656,3 +656,16 @@ def test_a_search_in_a_process_group_is_refused_before_any_charge(monkeypatch, t
     with pytest.raises(ValueError, match="PrivateSearchCV is fitted by one process alone"):
         build(ledger=tmp_path / "ledger.db").fit(X, y)
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_draw_that_leaves_too_few_rows_to_train_on_costs_nothing_and_names_no_number(tmp_path):
+    """Two of the rows are left with a chance of 1e-11."""
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    search = PrivateSearchCV(
+        DPSGDClassifier(**FAST), CLIPS, delta=1e-3, holdout_fraction=1 - 1e-6, ledger=ledger
+    )
+    X, y, _ = people()
+    with pytest.raises(ValueError, match="left too few rows to train on") as refused:
+        search.fit(X[:5], y[:5])
+    assert not any(letter.isdigit() for letter in str(refused.value).replace("0.999999", ""))
+    assert ledger.entries() == ()

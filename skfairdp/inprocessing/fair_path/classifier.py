@@ -103,8 +103,10 @@ class FairPathClassifier(PathClassifier):
     improved_ : ndarray of float64, shape (2, 127)
         The same of right answers; without noise where features and labels are public.
     start_ : float
-        Multiplier of the smallest gap, by a table that is used for nothing else, and of more than
-        two classes by those of the ascent too. Every tolerance is looked for between here and 0.
+        Multiplier of the smallest gap, by a table that is used for nothing else, of more than
+        two classes by those of the ascent too, and under equal opportunity of two classes and
+        groups by a curve that is fitted to it and to three tables of decisions. Every tolerance
+        is looked for between here and 0.
     multiplier_ : float
         The point in use; the rule is ``2 (eta - threshold) - multiplier_ * s > 0``, and of more
         than two classes the largest ``eta_k - multiplier_ * s_k``.

@@ -93,6 +93,11 @@ class Rates:
         rates = int((self.rate_of >= 0).sum(axis=1).max())
         return min(2 * rates, rates * changes, 2 * changes)
 
+    @property
+    def of_one_label(self) -> bool:
+        """Whether there is one rate, among records of one label alone."""
+        return len(self.trials) == 1 and np.count_nonzero(self.trials) == 1
+
     @cached_property
     def complete(self) -> bool:
         """Whether rates of one condition, which follow each other, add up to one."""

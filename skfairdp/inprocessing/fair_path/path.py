@@ -253,16 +253,16 @@ class ReleasedPath:
         return pd.DataFrame(columns)
 
 
-def start_of(path: ReleasedPath, pooled: tuple[Floats, Floats] | None = None) -> float:
+def start_of(path: ReleasedPath, estimates: tuple[Floats, Floats] | None = None) -> float:
     """Find the multiplier of `MULTIPLIERS` where gaps are smallest; of equal ones the next to 0.
 
     `path`: of tables that are not used for the walk. Gaps between its points are interpolated.
-    `pooled`: gaps and standard errors in place of its own gaps, as `pooled_gaps` returns them. They
-    are compared with `MARGIN` errors added, so the start does not leave 1 for a gap that is small
-    by luck.
+    `estimates`: gaps and standard errors in place of its own gaps, as `pooled_gaps` returns them.
+    They are compared with `MARGIN` errors added, so the start does not leave 1 for a gap that is
+    small by luck.
     """
     gaps = path.differences[0]
-    gaps, stds = (gaps, np.zeros_like(gaps)) if pooled is None else pooled
+    gaps, stds = (gaps, np.zeros_like(gaps)) if estimates is None else estimates
     places, largest = np.arange(len(MULTIPLIERS)), np.zeros(len(MULTIPLIERS))
     known = np.searchsorted(MULTIPLIERS, path.multipliers)
     for gap, std in zip(gaps, stds, strict=True):
@@ -285,14 +285,11 @@ def pooled_gaps(
     each entry.
     """
     side, one = path.start, int(np.searchsorted(path.multipliers, 1.0))
-    gaps, shape = path.differences[0], (2, *path.changed.shape[1:3], 0)
-    nothing = np.zeros(shape), np.zeros((2, 0)), std, np.zeros(0), np.zeros(0)
-    point = ReleasedPath(
-        path.rates, np.ones(1), at_one, *nothing, start=0, direction=path.direction
+    gaps = path.differences[0]
+    known, errors = (
+        of_table[:, None] for of_table in gaps_of_table(path.rates, path.direction, at_one, std)
     )
-    known, errors = point.differences
-    # What a unit of noise in a prefix sum adds to each gap.
-    unit = replace(path, decided_std=0.0, changed_stds=np.ones(side)).differences[1][:, :1]
+    unit = unit_of_sums(path)
     with_one = np.concatenate([np.zeros(side + 1), covariance[one - side - 1]])
     of_sums = unit**2 * _outwards(np.diag(covariance)), unit**2 * with_one
     variances = path.differences[1] ** 2 + of_sums[0]
@@ -300,6 +297,29 @@ def pooled_gaps(
     weights = covariances / np.maximum(variances[:, one, None] + errors**2, TINY)
     pooled = gaps + weights * (known - gaps[:, one, None])
     return pooled, np.sqrt(np.maximum(variances - weights * covariances, 0.0))
+
+
+def gaps_of_table(
+    rates: Rates, direction: Floats, decided: Floats, std: float
+) -> tuple[Floats, Floats]:
+    """Estimate signed gaps, and their standard errors, from one table of decisions.
+
+    Shapes (n_rates * n_pairs,). `decided`, `direction`: see `ReleasedPath`. `std`: of the noise of
+    each entry.
+    """
+    nothing = np.zeros((2, len(rates.names), len(decided), 0)), np.zeros((2, 0)), std
+    no_sums = np.zeros(0), np.zeros(0)
+    point = ReleasedPath(
+        rates, np.zeros(1), decided, *nothing, *no_sums, start=0, direction=direction
+    )
+    gaps, stds = point.differences
+    return gaps[:, 0], stds[:, 0]
+
+
+def unit_of_sums(path: ReleasedPath) -> Floats:
+    """State what a unit of noise in a prefix sum adds to signed gaps, (n_rates * n_pairs, 1)."""
+    units = replace(path, decided_std=0.0, changed_stds=np.ones(path.changed.shape[-1]))
+    return units.differences[1][:, :1]
 
 
 def _along(sums: Floats) -> Floats:

@@ -12,6 +12,7 @@ import numpy as np
 
 from skfairdp.inprocessing.fair_path.compared_rates import Rates
 from skfairdp.inprocessing.fair_path.envelope import Changes, Codes, Envelopes, lines
+from skfairdp.inprocessing.fair_path.fitted_gaps import covariances_of, fitted_gaps
 from skfairdp.inprocessing.fair_path.path import (
     AROUND_ONE,
     COARSE,
@@ -51,9 +52,20 @@ _WITH_ASCENT = {
     "path": 0.33,
     "accuracy": 0.08,
 }
+# With a known direction, of rates among records of one label alone: these are few, and noise counts
+# for more.
+_WITH_LOOKS = {
+    "first decisions": 0.04,
+    "start": 0.08,
+    "looks": 0.15,
+    "decisions": 0.23,
+    "path": 0.42,
+    "accuracy": 0.08,
+}
 # Where features and labels are public, so are right answers, and what the scores expect.
 _IN_PUBLIC = {"decisions": 0.2, "adjusted decisions": 0.5, "path": 0.3}
 _ASCENT_STEPS = 32
+_LOOKS = 3
 
 
 def plan_tables(
@@ -66,9 +78,11 @@ def plan_tables(
     segments = []
     side = len(AROUND_ONE) // 2 if public else SIDE
     lengths = {"path": side, "accuracy": side, "start": len(COARSE) // 2}
-    shares = _IN_PUBLIC if public else _WITH_ASCENT if ascent else _SHARES
+    known = _WITH_LOOKS if rates.of_one_label else _SHARES
+    shares = _IN_PUBLIC if public else _WITH_ASCENT if ascent else known
+    times = {"ascent": _ASCENT_STEPS, "looks": _LOOKS}
     for name, share in shares.items():
-        steps = _ASCENT_STEPS if name == "ascent" else 1
+        steps = times.get(name, 1)
         norm = prefix_norm(lengths.get(name, 1), _n_entries(rates).get(name, 1))
         noise = multiplier * math.sqrt(steps / share) * norm
         failure = GRID_FAILURE if noise > 0.0 else 0.0
@@ -181,7 +195,8 @@ class Tables:
         """Find the multiplier of the smallest gap, apart from the tables that say how far to walk.
 
         It is read off its own coarse path, of more than two classes together with the tables of
-        the ascent; where features and labels are public, off what the scores expect.
+        the ascent, and where looks are planned off a curve that is fitted to both; where features
+        and labels are public, off what the scores expect.
 
         `first`: as `first` released it.
         """
@@ -191,18 +206,40 @@ class Tables:
             return float(AROUND_ONE[np.argmin([np.ptp(level, axis=1).max() for level in levels])])
         changed, _ = self._along(direction, COARSE, "start")
         side = changed.shape[-1]
-        pooled = self._at_one is not None and self.rates.n_answers > 2
+        std = self._planned["first decisions"].blocks[0].noise_std
         # Other standard errors are not asked for.
-        std = self._planned["first decisions"].blocks[0].noise_std if pooled else 0.0
         tables, stds = (first, changed, np.zeros((2, side))), (std, *np.zeros((2, side)))
         coarse = ReleasedPath(self.rates, COARSE, *tables, *stds, start=side, direction=direction)
-        if not pooled:
-            return start_of(coarse)
-        assert self._at_one is not None
+        if self._at_one is not None and self.rates.n_answers > 2:
+            of_mean = self._planned["ascent"].blocks[0].noise_std / math.sqrt(_ASCENT_STEPS // 2)
+            covariance = self._covariance_of_start(side)
+            return start_of(coarse, pooled_gaps(coarse, covariance, self._at_one, of_mean))
+        if "looks" in self._planned:
+            covariances = covariances_of(coarse, self._covariance_of_start(side))
+            return self._looked_for(direction, coarse, covariances)
+        return start_of(coarse)
+
+    def _covariance_of_start(self, side: int) -> Floats:
+        """Compute that of the noise in the start's prefix sums of one side, (side, side)."""
         sums = PrefixSums(side, self._planned["start"].blocks[0].noise_std)
         factor = sums.decoded(np.eye(side)) * self.rates.balanced_std
-        of_mean = self._planned["ascent"].blocks[0].noise_std / math.sqrt(_ASCENT_STEPS // 2)
-        return start_of(coarse, pooled_gaps(coarse, factor.T @ factor, self._at_one, of_mean))
+        return factor.T @ factor
+
+    def _looked_for(self, direction: Floats, coarse: ReleasedPath, covariances: Floats) -> float:
+        """Find where fitted gaps are smallest, by looks at where they seem to be so far.
+
+        `coarse`, `covariances`: see `fitted_gaps`.
+        """
+        looks: list[tuple[float, Floats]] = []
+        std = self._planned["looks"].blocks[0].noise_std
+        while True:
+            # Without noise there is nothing to fit.
+            noisy = std > 0.0
+            gaps = fitted_gaps(coarse, covariances, looks, std) if noisy else coarse.differences[0]
+            start = start_of(coarse, (gaps, np.zeros_like(gaps)))
+            if len(looks) == _LOOKS:
+                return start
+            looks.append((start, self._count("looks", direction, start)))
 
     def multipliers(self, start: float) -> Floats:
         """Points of the path, ascending; decisions are counted in the middle."""

@@ -192,16 +192,49 @@ def test_successes_of_the_group_that_pays_fall(notion: str, n_classes: int) -> N
 # -- a start that is pooled with the ascent -----------------------------------------------
 
 
-def coarse_path(notion: str, n_groups: int, std: float) -> tuple[ReleasedPath, np.ndarray]:
-    """Any table of a start of three classes, and any table of decisions at multiplier 1."""
-    rng, rates, side = np.random.default_rng(0), Rates.of(notion, range(3)), len(COARSE) // 2
-    first, at_one = rng.uniform(100.0, 900.0, (2, n_groups, 3, 3)) * rates.counted
+def coarse_path(
+    notion: str, n_groups: int, std: float, n_classes: int = 3
+) -> tuple[ReleasedPath, np.ndarray]:
+    """Any table of a start, and any table of decisions at multiplier 1."""
+    rng, rates, side = (
+        np.random.default_rng(0),
+        Rates.of(notion, range(n_classes)),
+        len(COARSE) // 2,
+    )
+    shape = n_groups, n_classes, n_classes
+    first, at_one = rng.uniform(100.0, 900.0, (2, *shape)) * rates.counted
     changed = rng.normal(0.0, 40.0, (2, len(rates.names), n_groups, side)).cumsum(axis=-1)
     path = ReleasedPath(
         rates, COARSE, first, rates.balanced(changed), np.zeros((2, side)), std, np.zeros(side),
-        np.zeros(side), start=side, direction=rng.normal(size=(n_groups, 3, 3)),
+        np.zeros(side), start=side, direction=rates.plain(rng.normal(size=shape)),
     )  # fmt: skip
     return path, at_one
+
+
+def effects_of(path: ReleasedPath, std: float, sums: PrefixSums) -> np.ndarray:
+    """Find out what each unit of noise adds to the gaps, (n_noises, n_rates * n_pairs, n).
+
+    `std`: of the noise of `decided`. `sums`: law of that of `changed`.
+    """
+
+    def moved(name: str, unit: np.ndarray) -> np.ndarray:
+        """Both ways by a little, so what remains is of third order."""
+        there, back = (
+            replace(path, **{name: getattr(path, name) + sign * unit}).differences[0]
+            for sign in (1e-3, -1e-3)
+        )
+        return (there - back) / 2e-3
+
+    effects = []
+    for place in np.argwhere(np.broadcast_to(path.rates.counted, path.decided.shape)):
+        cell = np.zeros(path.decided.shape)
+        cell[tuple(place)] = std
+        effects.append(moved("decided", cell))
+    for place in np.ndindex(path.changed.shape):
+        white = np.zeros(path.changed.shape)
+        white[place] = 1.0
+        effects.append(moved("changed", path.rates.balanced(sums.decoded(white))))
+    return np.array(effects)
 
 
 @pytest.mark.parametrize(
@@ -216,32 +249,14 @@ def test_pooled_gaps_are_least_squares(notion: str, n_groups: int) -> None:
     sums = PrefixSums(side, of_sums)
     factor = sums.decoded(np.eye(side)) * rates.balanced_std
     gaps, stds = pooled_gaps(path, factor.T @ factor, at_one, of_one)
-
-    def moved(table: ReleasedPath, name: str, unit: np.ndarray) -> np.ndarray:
-        """Both ways by a little, so what remains is of third order."""
-        there, back = (
-            replace(table, **{name: getattr(table, name) + sign * unit}).differences[0]
-            for sign in (1e-3, -1e-3)
-        )
-        return (there - back) / 2e-3
-
-    cells = [np.zeros(path.decided.shape) for _ in range(path.decided.size)]
-    for place, cell in enumerate(cells):
-        cell.flat[place] = 1.0
-    cells = [cell for cell in cells if (cell * rates.counted).any()]
-    of_cells = [of_first * moved(path, "decided", cell) for cell in cells]
-    of_changes = []
-    for place in np.ndindex(2, len(rates.names), n_groups, side):
-        white = np.zeros(path.changed.shape)
-        white[place] = 1.0
-        of_changes.append(moved(path, "changed", rates.balanced(sums.decoded(white))))
+    of_path = effects_of(path, of_first, sums)
     point = replace(path, decided=at_one, changed=path.changed[..., :0], start=0)
     point = replace(point, multipliers=np.ones(1), improved=np.zeros((2, 0)))
     point = replace(point, changed_stds=np.zeros(0), improved_stds=np.zeros(0))
-    errors = (of_one * np.array([moved(point, "decided", cell) for cell in cells])[..., 0]) ** 2
-    effects, known = np.array(of_cells + of_changes), point.differences[0][:, 0]
+    errors = effects_of(point, of_one, PrefixSums(0, 0.0))[..., 0] ** 2
+    known = point.differences[0][:, 0]
     for pair, (estimate, std) in enumerate(zip(gaps, stds, strict=True)):
-        precision = np.linalg.inv(effects[:, pair].T @ effects[:, pair])
+        precision = np.linalg.inv(of_path[:, pair].T @ of_path[:, pair])
         together, of_known = precision.copy(), 1.0 / errors[:, pair].sum()
         together[one, one] += of_known
         right = precision @ path.differences[0][pair]
