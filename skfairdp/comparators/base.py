@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import field
 from typing import Any, ClassVar, Self
 
@@ -236,7 +237,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
             steps = [(objective.rival_loss, rival)] * objective.rival_steps + steps
         batches = -(-len(rows) // int(self.batch_size))
         total = int(self.max_epochs) * batches
-        with Progress(total, self.progress, type(self).__name__) as progress:
+        with closing(Progress(total, self.progress, type(self).__name__)) as progress:
             for _ in range(int(self.max_epochs)):
                 order = torch.randperm(len(rows), generator=generator)
                 # Batches of equal size but for one row: a last batch of a single row would

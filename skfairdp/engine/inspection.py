@@ -180,16 +180,25 @@ def _told_apart(one: nn.Module, other: nn.Module) -> Iterator[str]:
                 yield f"{place}.{name}".lstrip(".")
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two values hold the same numbers and texts; of other objects nothing is known."""
+def _alike(one: Any, other: Any, around: tuple[int, ...] = ()) -> bool:
+    """Whether two values hold the same numbers and texts; of other objects nothing is known.
+
+    `around`: containers that hold `one`. One that holds itself adds nothing.
+    """
+    if id(one) in around:
+        return True
+    within = (*around, id(one))
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return not _differs(one.detach(), other.detach())
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return bool(np.array_equal(one, other))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(v, other[k]) for k, v in one.items())
+        return one.keys() == other.keys() and all(
+            _alike(v, other[k], within) for k, v in one.items()
+        )
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_alike, one, other))
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(_alike(a, b, within) for a, b in pairs)
     if type(one) is not type(other):
         return False
     return not isinstance(one, bool | int | float | complex | str | bytes) or one == other

@@ -9,8 +9,8 @@ import math
 import multiprocessing
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+    from skfairdp.engine.clipping.base import Clipper
     from skfairdp.engine.nets import PreparedNet
     from skfairdp.engine.objectives import Objective
     from skfairdp.engine.optimizers import FlatOptimizer
@@ -40,28 +41,25 @@ if TYPE_CHECKING:
 
 @dataclass
 class Progress:
-    """Position in the plan; in its own block a bar shows it, which knows nothing but the count."""
+    """Position in the plan, shown as a bar that knows nothing but the step count."""
 
     total: int
     shown: bool | None  # None shows the bar on a terminal, and never in a worker process
     label: str
-    step: int = field(default=0, init=False)
-    _bar: Any = field(default=None, init=False)
 
-    def __enter__(self) -> Self:
+    def __post_init__(self) -> None:
         from tqdm import tqdm
 
         worker = multiprocessing.parent_process() is not None
         disable = (True if worker else None) if self.shown is None else not self.shown
         self._bar = tqdm(total=self.total, disable=disable, desc=self.label, unit="step")
-        return self
+        self.step = 0
 
     def advance(self) -> None:
         self.step += 1
-        if self._bar is not None:
-            self._bar.update()
+        self._bar.update()
 
-    def __exit__(self, *reason: object) -> None:
+    def close(self) -> None:
         self._bar.close()
 
 
@@ -164,6 +162,26 @@ class ReadyNet:
     link: str
 
 
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Everything that training needs, once no check is left."""
+
+    plan: Plan
+    ready: ReadyNet
+    rows: Rows
+    classes: NDArray[Any] | None
+    n_groups: int
+    objective: Objective
+    clipper: Clipper
+    noise: NoiseSource
+    draws: AbstractContextManager[Any]
+    learning_rates: list[float]
+    steps_per_epoch: int
+    stated: PrivacyGuarantee | None  # What is charged
+    arithmetic: str  # What keeps that of a record its own, on this processor: an assumption
+    processes: Processes | None  # None: this one alone
+
+
 @dataclass(frozen=True)
 class Run:
     """Everything a mechanism needs while it trains; dropped afterwards."""
@@ -216,17 +234,6 @@ class Run:
             run_segment(segment, self.release, optimizer, **options)
             for segment in (self.plan.segments if segments is None else segments)
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """Run of a fit with its net, once no check is left, and what is promised about it."""
-
-    run: Run
-    ready: ReadyNet
-    draws: AbstractContextManager[Any]  # Of the net's layers
-    stated: PrivacyGuarantee | None  # What is charged
-    arithmetic: str  # What keeps that of a record its own, on this processor: an assumption
 
 
 def refuse_idle_optimizer(prepared: PreparedNet) -> None:

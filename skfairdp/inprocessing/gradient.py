@@ -200,7 +200,7 @@ class GradientPredictor(BudgetedPredictor):
             training = self._made_ready(prepared, quote, read, processes)
             named = None if read.groups is None else read.groups.labels
             del read  # labels and groups are as large as what was made of them
-            charge(training.stated)  # before a row is drawn
+            charge(training.stated)  # before a row reaches the engine
             stated = self._trained(training)
         return Receipt(replace(quote, privacy=stated), named)
 
@@ -275,7 +275,6 @@ class GradientPredictor(BudgetedPredictor):
         from skfairdp.engine.objectives import objective_for
         from skfairdp.engine.randomness import own_draws
         from skfairdp.engine.rehearsal import rehearse
-        from skfairdp.engine.release import NoisyRelease
 
         plan, prepared, groups = quote.plan, ready.prepared, read.groups
         assert plan is not None
@@ -302,20 +301,22 @@ class GradientPredictor(BudgetedPredictor):
             processes.agree(bind_each({"plan": repr(plan), "state": ready.released}))
             also = watched(processes, rows, prepared.flat.vector, epoch)
             stated = stated and stated.assuming(also)
-        shown = self.progress if processes is None or processes.leads else False
-        run = Run(
+        return Training(
             plan=plan,
-            prepared=prepared,
-            objective=objective,
-            release=NoisyRelease(rows, plan, clipper, read.noise, processes, own),
-            noise=read.noise,
-            learning_rates=rates,
-            progress=Progress(plan.steps, shown, type(self).__name__),
-            steps_per_epoch=epoch,
-            n_groups=1 if groups is None else len(groups.labels),
+            ready=ready,
+            rows=rows,
             classes=read.classes,
+            n_groups=1 if groups is None else len(groups.labels),
+            objective=objective,
+            clipper=clipper,
+            noise=read.noise,
+            draws=draws,
+            learning_rates=rates,
+            steps_per_epoch=epoch,
+            stated=stated,
+            arithmetic=seen,
+            processes=processes,
         )
-        return Training(run, ready, draws, stated, arithmetic=seen)
 
     def _trained(
         self, training: Training, train: Callable[[Run], None] | None = None
@@ -326,18 +327,39 @@ class GradientPredictor(BudgetedPredictor):
         promised about it.
         """
         from skfairdp.engine.optimizers import copy_parameters
+        from skfairdp.engine.release import NoisyRelease
 
-        run, ready = training.run, training.ready
-        with run.progress, training.draws:
-            (train or self._train)(run)
-        if run.release.processes is not None:
-            run.release.processes.compare()
-        copy_parameters(run.prepared.module, ready.released)
-        run.release.meter.finish()
+        plan, ready, processes = training.plan, training.ready, training.processes
+        own = plan.segments[self._with_gradients]
+        given = training.rows, plan, training.clipper, training.noise, processes
+        release = NoisyRelease(*given, own)
+        shown = self.progress if processes is None or processes.leads else False
+        progress = Progress(plan.steps, shown, type(self).__name__)
+        run = Run(
+            plan=plan,
+            prepared=ready.prepared,
+            objective=training.objective,
+            release=release,
+            noise=training.noise,
+            learning_rates=training.learning_rates,
+            progress=progress,
+            steps_per_epoch=training.steps_per_epoch,
+            n_groups=training.n_groups,
+            classes=training.classes,
+        )
+        try:
+            with training.draws:
+                (train or self._train)(run)
+        finally:
+            progress.close()
+        if processes is not None:
+            processes.compare()
+        copy_parameters(ready.prepared.module, ready.released)
+        release.meter.finish()
         stated = training.stated and training.stated.assuming(training.arithmetic)
         self.module_ = ready.released.eval()
         self.link_ = ready.link
-        self._keep(run.classes, run)
+        self._keep(training.classes, run)
         return stated
 
 

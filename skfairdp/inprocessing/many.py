@@ -129,7 +129,7 @@ def _fit_together(models: list[DPSGDClassifier], own_nets: list[bool], given: Gi
         ready = first._prepare(quote, read.row_shape, read.classes, read.seed)
         own = _planned(first, others, own_nets, quote, ready.prepared, read)
         training = first._made_ready(ready, quote, read, None)
-        own.insert(0, _Own(quote, ready.prepared, read.noise, training.run.learning_rates))
+        own.insert(0, _Own(quote, ready.prepared, read.noise, training.learning_rates))
         verdicts = [mine.quote.verdict for mine in own]
         weak = [verdict for verdict in verdicts if verdict is not None and verdict.level in WEAK]
         if weak:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -216,7 +217,7 @@ def fit_networks(
     charge(quote.charge)  # before a row reaches a network
     size = 1 if plan else plain_batch_size(encoder.batch_size, int(known.sum()))
     steps = plan.steps if plan else epochs * -(-int(known.sum()) // size)
-    with draws, Progress(steps, encoder.progress, name) as bar:
+    with draws, closing(Progress(steps, encoder.progress, name)) as bar:
         passes: Any = {"max_epochs": epochs, "progress": bar}
         if plan is None:
             descend(prepared, rows[known], batch_size=size, generator=noise.masks, **passes)

@@ -57,6 +57,7 @@ def test_a_pipeline_whose_callback_keeps_all_rows_promises_nothing() -> None:
     assert certify(model.fit(X, Y)).privacy.epsilon <= 1.0
 
 
+@pytest.mark.filterwarnings("ignore:.* may have learned from the rows")
 def test_callbacks_of_steps_and_of_searches_count() -> None:
     step = Binarizer()
     step._skl_callbacks = [Keeps()]  # as a version of scikit-learn with more callbacks has them

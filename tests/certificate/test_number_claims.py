@@ -72,6 +72,7 @@ def test_a_confidence_lost_to_rounding_is_refused_as_it_was_given(level, several
             sensitive_features=group,
             confidence_level=level,
             n_certificates=several,
+            holdout="public",
         )
 
 
@@ -95,7 +96,9 @@ def test_remarks_on_groups_named_like_thresholds_are_on_the_page() -> None:
     group = np.where(group == "a", "team (prediction at most 1)", "b")
     answers = LogisticRegression().fit(X, y > y.mean())
     notions = ["demographic_parity", "equalized_odds", "equal_opportunity"]
-    certificate = certify(answers, X + 1e-3, y > y.mean(), sensitive_features=group, notion=notions)
+    certificate = certify(
+        answers, X + 1e-3, y > y.mean(), sensitive_features=group, notion=notions, holdout="public"
+    )
     named = [remark for remark in certificate.remarks if " (prediction at most 1) " in remark]
     assert len(named) > 3
     card = certificate.to_model_card()

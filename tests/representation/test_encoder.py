@@ -199,7 +199,7 @@ def test_another_encoder_with_the_same_key_draws_other_noise() -> None:
 def test_one_person_who_hides_two_values_has_two_releases() -> None:
     X, _, _ = people()
     model = once("laplace")
-    twice = model.transform(X[:2], ids=["ann", "ann"])
+    twice = model.transform(X[:2], ids=[-1, -1])
     noise = twice - model._hidden(X[:2])
     assert np.abs(noise[0] - noise[1]).max() > 1e-4  # a grid step is 6e-5
     # Stated: a person pays for each distinct value.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def train_teachers(
     teacher, prepared = check_teacher(teacher, X.shape[1:], n_classes)
     # Not how many shards there are something to learn from: that is private.
     n_tasks = n_teachers if prepared is None else n_steps
-    with Progress(n_tasks, progress, "teachers") as bar:
+    with closing(Progress(n_tasks, progress, "teachers")) as bar:
         lessons = Lessons(X, y_codes, rows, n_classes, seed, n_steps, batch_size, bar)
         if prepared is not None:
             return train_batched(prepared, lessons)
