@@ -109,6 +109,12 @@ def known_classes(truth: NDArray, guess: NDArray, classes: Sequence | None) -> l
     if found is None or not _among(found.tolist(), truth, guess):
         raise ValueError("y_true and y_pred must hold labels of one kind, finite and none missing.")
     if classes is None:
+        if found.dtype.kind == "f" and (found % 1.0 != 0.0).any():
+            raise ValueError(
+                "y_true or y_pred holds numbers with fractions, which are no labels. Compare "
+                "predicted numbers by group_gap with notion='distribution_gap' or 'mean_gap', and "
+                "name labels that are such numbers by classes=."
+            )
         return found.tolist()
     known: list[Hashable] = np.asarray(classes).tolist()
     if not _among(known, truth, guess):

@@ -131,3 +131,11 @@ def test_wrong_arguments_are_refused_by_name(arguments, match):
 def test_predictions_of_another_length_are_refused():
     with pytest.raises(ValueError, match="inconsistent numbers"):
         group_gap([0, 1, 0], [0, 1], sensitive_features=["a", "b"])
+
+
+@pytest.mark.parametrize("measure", [group_gap, fairness_report])
+def test_numbers_with_fractions_are_no_labels_unless_they_are_declared(measure) -> None:
+    numbers, groups = [0.5, 1.0, 0.5, 1.0], ["a", "a", "b", "b"]
+    with pytest.raises(ValueError, match="notion='distribution_gap' or 'mean_gap'"):
+        measure(numbers, numbers, sensitive_features=groups)
+    measure(numbers, numbers, sensitive_features=groups, classes=[0.5, 1.0])
