@@ -15,6 +15,7 @@ from fairlearn.metrics import MetricFrame, count, selection_rate
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import recall_score, roc_auc_score
 
+from skfairdp.foundation.html_tables import html_table
 from skfairdp.metrics.gaps import check_abstention, check_positive, known_classes, label_arrays
 from skfairdp.records.groups import encode_groups
 
@@ -68,7 +69,11 @@ class FairnessReport:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        table = self._by_group.to_html(float_format=lambda value: f"{value:.3f}", na_rep="–")
+        rows = (
+            (str(group), f"{n}", *("–" if pd.isna(rate) else f"{rate:.3f}" for rate in rates))
+            for group, n, *rates in self._by_group.itertuples()
+        )
+        table = html_table("Rates by group", ("group", *self._by_group.columns), rows)
         items = "".join(f"<li>{name}: {_shown(gap)}</li>" for name, gap in self.gaps.items())
         return (
             f"<p>{html.escape(self._heading())}</p>{table}"

@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from skfairdp.foundation.figures import as_given, significant_up
+from skfairdp.foundation.html_tables import html_table
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import neighbours_text, protected_text
 from skfairdp.receipts.room import LedgerRoom
@@ -236,11 +237,5 @@ def html_page(
     """Paragraphs and a table, as a fragment of HTML."""
     parts = [f"<p>{escape(sentence)}</p>" for sentence in sentences]
     if rows:
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        body = ("".join(f"<td>{escape(cell)}</td>" for cell in cells) for cells in rows)
-        parts.append(
-            f"<table><thead><tr>{head}</tr></thead><tbody>"
-            + "".join(f"<tr>{cells}</tr>" for cells in body)
-            + "</tbody></table>"
-        )
+        parts.append(html_table("Releases", header, rows))
     return f"<div>{''.join(parts)}</div>"

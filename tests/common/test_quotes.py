@@ -99,7 +99,10 @@ def test_a_quote_prints_as_text_html_and_json(name: str) -> None:
     model = build(name)
     quoted = model.quote(**facts_of(name, model))
     assert quoted.estimator in str(quoted)
-    assert quoted._repr_html_().startswith("<div>")
+    shown = quoted._repr_html_()
+    assert shown.startswith("<div>")
+    assert shown.count("<th scope=") == shown.count("<th ")
+    assert shown.count("<caption>") == shown.count("<table")
     assert json.loads(json.dumps(quoted.to_dict()))["n_records"] == quoted.facts.n
     for release in quoted.releases:
         assert release.name in str(quoted)

@@ -112,6 +112,14 @@ def test_the_report_cannot_be_changed_through_its_table(rows):
     assert str(pickle.loads(pickle.dumps(report))) == str(report)
 
 
+def test_html_names_its_table_columns_and_rows(rows):
+    y, p, _, a = rows
+    shown = fairness_report(y, p, sensitive_features=a)._repr_html_()
+    assert "<table><caption>Rates by group</caption>" in shown
+    assert "<th scope='row'>overall</th><td>300</td>" in shown
+    assert "<th></th>" not in shown
+
+
 def test_html_escapes_labels():
     report = fairness_report(
         ["<b>", "c"], ["<b>", "c"], sensitive_features=["<i>", "<u>"], pos_label="<b>"

@@ -51,7 +51,7 @@ def of_path(model: Frontier) -> Section:
             f"{line['tolerance']:.3f}",
             f"{min(line['gap'], 1.0):.3f} ± {line['gap_std']:.3f}",
             f"{line['accuracy']:.3f} ± {line['accuracy_std']:.3f}",
-            "in use" if line["multiplier"] == model.multiplier_ else "",
+            "yes" if line["multiplier"] == model.multiplier_ else "no",
         )
         for line in shown.to_dict("records")
     )
@@ -62,7 +62,7 @@ def of_path(model: Frontier) -> Section:
         "bounds, and only for the point in use."
     )
     picture = Picture("Accuracy against the gap, and the point in use.", 3.2, _drawn(model))
-    headings = ("tolerance kept", "gap", "accuracy", "")
+    headings = ("tolerance kept", "gap", "accuracy", "in use")
     return Section("Other tolerances", (how, picture, Table("Points of the path", rows, headings)))
 
 

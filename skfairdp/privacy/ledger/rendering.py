@@ -10,6 +10,7 @@ from importlib.resources import files
 import pandas as pd
 
 from skfairdp.foundation.figures import as_given, rounded_up, significant_down, significant_up
+from skfairdp.foundation.html_tables import html_table
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.records import COMMITTED, DECLARED, RESERVED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.totals import FIXED, covered
@@ -50,16 +51,10 @@ def ledger_text(data_set: str, statements: Sequence[str], entries: Sequence[Entr
 def ledger_page(data_set: str, statements: Sequence[str], entries: Sequence[Entry]) -> str:
     """Render a ledger as HTML with its own style; every value is escaped."""
     said = "".join(f"<li>{escape(line)}</li>" for line in statements)
-    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in HEADINGS)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in ledger_cells(entry)) + "</tr>"
-        for entry in entries
-    )
-    table = f"<table><caption>Entries</caption><thead><tr>{head}</tr></thead>"
     return (
         f"<style>{STYLE}</style><section class='skfairdp-ledger'>"
         f"<p><b>Privacy ledger of the data set “{escape(data_set)}”</b></p><ul>{said}</ul>"
-        + (f"{table}<tbody>{body}</tbody></table>" if entries else "")
+        + (html_table("Entries", HEADINGS, map(ledger_cells, entries)) if entries else "")
         + "</section>"
     )
 

@@ -163,6 +163,7 @@ def test_a_page_is_whole_needs_nothing_else_and_can_be_read_aloud(name: str) -> 
             assert attributes["aria-label"]
         if tag == "th":
             assert attributes["scope"] in ("col", "row")
+    assert not re.search(r"<th[^>]*>\s*</th>", page)
 
 
 def test_ids_in_pictures_do_not_clash() -> None:
