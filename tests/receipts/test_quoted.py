@@ -6,15 +6,23 @@ import math
 import re
 import warnings
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, fit_many
+from skfairdp import (
+    DPAdditiveClassifier,
+    DPSGDClassifier,
+    FairDPClassifier,
+    PATEClassifier,
+    fit_many,
+)
 from skfairdp.exceptions import UtilityWarning
 from skfairdp.privacy import Block, CountRelease, LaplaceSum, Plan, Segment
-from skfairdp.receipts.quoted import noise_ratios, verdict_on
+from skfairdp.receipts.quoted import ENOUGH, NOT_ENOUGH, noise_ratios, verdict_on
 
 
 def plan_of(steps: int, batch: float, noise: float, norm: float = 2.0) -> Plan:
@@ -46,6 +54,54 @@ def test_the_ratio_is_that_of_simulated_sums() -> None:
 )
 def test_levels_follow_the_limits(noise: float, level: str) -> None:
     assert verdict_on(plan_of(25, 10.0, noise)).level == level
+
+
+@pytest.mark.parametrize("kind", [DPSGDClassifier, DPAdditiveClassifier])
+@pytest.mark.parametrize(
+    ("n", "epsilon", "level", "said"),
+    [
+        (1_595, 1.0, "few", "ranked worse by more than 0.03"),
+        (1_668, 1.0, "few", "no table between 1,600 and 4,900 records was measured"),
+        (4_937, 1.0, "useful", "from about 4,900 on at this ε"),
+        (2_600, 2.0, "useful", "from about 2,500 on at this ε"),
+        (9_000, 0.5, "few", "9,000, where about 9,800 were at this ε"),
+    ],
+)
+def test_records_are_enough_only_where_measurements_showed_it(
+    kind: Any, n: int, epsilon: float, level: str, said: str
+) -> None:
+    verdict = kind(epsilon=epsilon).quote(n_rows=n, n_features=3).verdict
+    assert (verdict.level, said in verdict.text) == (level, True), verdict.text
+
+
+def test_limits_of_the_verdict_are_those_of_the_published_table() -> None:
+    page = (Path(__file__).parents[2] / "docs/results/learners.md").read_text(encoding="utf-8")
+    head, *lines = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("|") and "---" not in line
+    ]
+    not_private = ("logistic regression", "boosted trees", "one answer for all")
+    lost = {}
+    for line in lines:
+        cells = dict(zip(head, line, strict=True))
+        n = int(cells["training rows"].replace(",", ""))
+        areas = {name: float(cells[name].split(" ± ")[0]) for name in head[3:]}
+        private = [area for name, area in areas.items() if name not in not_private]
+        assert len(private) == 6
+        lost[n] = max(areas[name] for name in not_private) - max(private)
+    assert len(lost) == 12
+    assert all(area > 0.03 for n, area in lost.items() if n <= NOT_ENOUGH)
+    assert all(area <= 0.03 for n, area in lost.items() if n >= ENOUGH)
+    assert not [n for n in lost if NOT_ENOUGH < n < ENOUGH]
+
+
+def test_the_sufficient_number_keeps_both_rules() -> None:
+    doubtful = DPSGDClassifier(epsilon=1.0).quote(n_rows=150, n_features=20).verdict
+    assert doubtful.level == "doubtful"
+    named = re.search(r"\(([\d,]+) records would be enough", doubtful.text)
+    assert named is not None
+    assert int(named[1].replace(",", "")) >= ENOUGH
 
 
 def test_the_smallest_group_decides() -> None:
