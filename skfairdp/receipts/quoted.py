@@ -1,9 +1,9 @@
 """Quote: cost and guarantee of a future fit, and a verdict on its signal and noise.
 
-The verdict follows from the plan and epsilon alone. Over all steps, the noise that is added to a sum
-grows like a random walk, and the sum itself at most like the number of steps. Their quotient, if all
-records agree, is the best case. Whether the records are enough is then judged by measurements on
-public tables; ``docs/theory/quotes.md`` derives the first and states the second.
+The verdict follows from the plan and epsilon alone. Over all steps, the noise that is added to a
+sum grows like a random walk, and the sum itself at most like the number of steps. Their quotient,
+if all records agree, is the best case. Whether the records are enough is then judged by
+measurements on public tables; ``docs/theory/quotes.md`` derives the first and states the second.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ NOISELESS = PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
 # Noise over the largest possible signal: from the first on the noise is the longer of the two;
 # from the second on a signal of a tenth of the largest, as records rarely agree, is.
 TOO_SMALL, DOUBTFUL = 1.0, 0.1
-# Records times epsilon of the tables of docs/results/learners.md, at epsilon 1. Up to the first, no
-# private classifier came within 0.03 of the best area under the curve without privacy; from the
-# second on, the best private one did.
+# Records times epsilon, as docs/results/learners.md has them. Up to the first, no private
+# classifier came within 0.03 of the best area under the curve without privacy; from the second on,
+# the best private one did.
 NOT_ENOUGH, ENOUGH = 1_600, 4_900
 # Levels at which a fit warns.
 WEAK = ("doubtful", "too small")
@@ -248,12 +248,10 @@ def verdict_on(
             f"model, or use more rows{enough}."
         )
         return Verdict("doubtful", ratio, release, text)
-    allowed = (
-        f"in the release {release!r}, it is at most {least} of the largest sum that {whom} can"
-    )
+    allowed = f"in the release {release!r}, it is at most {least} of the largest sum of {whom}"
     n = _records(plan)
     if epsilon is None or not _learns_by_gradients(plan):
-        text = f"The noise allows learning: {allowed} have."
+        text = f"The noise allows learning: {allowed}."
         return Verdict("useful", ratio, release, text)
     if n * epsilon < ENOUGH:
         measured = (
@@ -266,13 +264,13 @@ def verdict_on(
             f"Fewer records than were shown to be enough: {math.floor(n):,}, where about "
             f"{_about(ENOUGH / epsilon)} were at this ε. On public tables (docs/results/learners), "
             f"{measured}. Expect a weaker model than without privacy. The noise itself allows "
-            f"learning: {allowed} have."
+            f"learning: {allowed}."
         )
         return Verdict("few", ratio, release, text)
     text = (
         f"Enough records to learn from: from about {_about(ENOUGH / epsilon)} on at this ε, the "
         "best private classifier came within 0.03 (area under the ROC curve) of boosted trees "
-        f"without privacy on public tables (docs/results/learners). The noise: {allowed} have."
+        f"without privacy on public tables (docs/results/learners). The noise: {allowed}."
     )
     return Verdict("useful", ratio, release, text)
 
