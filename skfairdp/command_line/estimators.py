@@ -9,7 +9,7 @@ import skfairdp
 from skfairdp import PrivacyLedger
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import People
-from skfairdp.records.persons import looks_like_an_identifier
+from skfairdp.records.identifier_names import looks_like_an_identifier
 
 # Steps after which more passes over this number of rows only cost time.
 _MOST_STEPS = 2_000

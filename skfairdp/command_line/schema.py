@@ -12,8 +12,8 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.reading import read_rows
+from skfairdp.records.identifier_names import looks_like_an_identifier
 from skfairdp.records.labels import factorized
-from skfairdp.records.persons import looks_like_an_identifier
 
 EXAMPLE = (
     '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '

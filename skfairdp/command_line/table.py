@@ -18,13 +18,9 @@ from skfairdp.command_line.groups import checked_groups, with_groups_as_asked
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import Schema, public_schema, stated
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
+from skfairdp.records.identifier_names import looks_like_an_identifier, may_name_persons
 from skfairdp.records.labels import factorized
-from skfairdp.records.persons import (
-    Persons,
-    encode_persons,
-    looks_like_an_identifier,
-    may_name_persons,
-)
+from skfairdp.records.persons import Persons, encode_persons
 
 # Of a target, as `FairPathClassifier` takes them.
 MOST_CLASSES = 10

@@ -52,8 +52,8 @@ from skfairdp.privacy.sizes import check_delta
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
+from skfairdp.records.identifier_names import looks_like_an_identifier
 from skfairdp.records.labels import take_rows
-from skfairdp.records.persons import looks_like_an_identifier
 
 KINDS = ("any", "number", "category", "date", "drop")
 _PUBLIC = "public"  # kind of a column whose bounds or categories are declared

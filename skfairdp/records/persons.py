@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -17,21 +17,11 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.records.identifier_names import looks_like_an_identifier
 from skfairdp.records.labels import factorized, label_column
 from skfairdp.records.one_column import columns_of
 from skfairdp.records.stored_rows import StoredRows
 
-_IDENTIFIER = re.compile(
-    r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"
-    r"first name|last name|full name|"
-    r"(?:account|case|client|contract|customer|member|patient|policy|social security) "
-    r"(?:no|nr|num|number|key))(?:$|[^a-z])|^(?:index|unnamed [0-9 ]+)$"
-)
-# A flag, a share or a number of something: no identifier, whatever it is about.
-_ABOUT = re.compile(r"^(?:has|have|had|is|was|owns|wants|pct|percent|percentage|share|number of) ")
-# Identifiers that several people may share, and places in a table.
-_SHARED = re.compile(r"(?:^| )(?:phone|surname|first name|last name|full name)(?: |$)")
-_PLACE = re.compile(r"^(?:index|unnamed [0-9 ]+)$")
 # Fewer rows, or a smaller share of different values, are no sign of an identifier.
 _ENOUGH_ROWS, _DIFFERENT = 20, 0.5
 # Of these it is certain when two are the same. An object of another type may equal itself alone.
@@ -147,24 +137,6 @@ def refuse_rounded(ids: Any, name: str) -> None:
     for declared in _declared_types(ids):
         if _FLOATS_OF_FEWER_BITS.search(declared) or _TIMES_THAT_ARE_CUT.search(declared):
             raise ValueError(_ROUNDED.format(name=name))
-
-
-def looks_like_an_identifier(name: Hashable) -> bool:
-    """Whether a column's name is that of an identifier; no value is looked at."""
-    words = _words(name)
-    return bool(_IDENTIFIER.search(words)) and not _ABOUT.match(words)
-
-
-def may_name_persons(name: Hashable) -> bool:
-    """Whether an identifier, by its name, may say whose row it is: no phone, no row number."""
-    words = _words(name)
-    return looks_like_an_identifier(name) and not (_SHARED.search(words) or _PLACE.match(words))
-
-
-def _words(name: Hashable) -> str:
-    """Words of a column's name, in small letters."""
-    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower()
-    return re.sub(r"[_\W]+", " ", split)
 
 
 def warn_of_ids(X: Any, *, persons_known: bool) -> None:

@@ -1,0 +1,86 @@
+"""Names of columns that identify people, in English, German, French and Spanish.
+
+Names are compared in small letters, without accents, as words with blanks between them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Hashable
+
+# Names, or words within names, that stand for an identifier by themselves.
+_ALONE = (
+    # English
+    *("id", "ids", "uuid", "guid", "ssn", "iban", "passport", "e?mail", "nbr", "mrn"),
+    # German; compounds such as Kundennummer are below
+    *("steuerid", "idnr", "idnummer", "kundenid", "patientenid", "personenkennzeichen"),
+    *("aktenzeichen", "svnr", "steuernr", "kontonr"),
+    # French
+    *("identifiant", "matricule", "nir", "courriel", "code client"),
+    # Spanish
+    *("identificador", "dni", "nif", "curp", "cedula", "correo electronico", "codigo cliente"),
+)
+# Identifiers that several people may share.
+_SHARED = (
+    *("phone", "surname", "first name", "last name", "full name"),
+    *("vorname", "nachname", "familienname", "telefon", "telefonnummer", "handynummer"),
+    *("prenom", "nom de famille", "telephone", "numero de telephone"),
+    *("apellidos?", "telefono", "numero de telefono"),
+)
+# Of these the number, the key or the code is an identifier.
+_ENGLISH = (
+    "account|case|client|contract|customer|member|patient|policy|social security|student|employee|"
+    "insurance|insured|invoice|tax|application"
+)
+_GERMAN = (
+    "kunden?|versicherten|versicherungs?|sozialversicherungs|patienten?|matrikel|steuer|"
+    "steueridentifikations?|identifikations|mitglieds?|mitglieder|vertrags?|policen?|konto|"
+    "personal|mitarbeiter|ausweis|personalausweis|reisepass|fall|akten|antrags?|rechnungs|"
+    "schuler|studenten|studierenden|aufnahme"
+)
+_FRENCH = (
+    "client|patient|dossier|contrat|compte|adherent|assure|etudiant|eleve|membre|police|salarie|"
+    "employe|securite sociale|secu|passeport"
+)
+_SPANISH = (
+    "cliente|paciente|contrato|cuenta|expediente|socio|poliza|afiliado|empleado|alumno|estudiante|"
+    "matricula|seguridad social|pasaporte|historia clinica"
+)
+_ROWS = r"^(?:index|unnamed [0-9 ]+)$"
+_IDENTIFIER = re.compile(
+    rf"(?:^|[^a-z])(?:{'|'.join((*_ALONE, *_SHARED))}|"
+    rf"(?:{_ENGLISH}) (?:no|nr|num|number|key)|"
+    rf"[a-z]*(?:{_GERMAN}) ?(?:nr|nummer|kennung)|"
+    rf"(?:numero|num|no|n) (?:de |du |d )?(?:l |la )?(?:{_FRENCH})|"
+    rf"(?:numero|num|nro|no) (?:de )?(?:la )?(?:{_SPANISH})"
+    rf")(?:$|[^a-z])|{_ROWS}"
+)
+# A flag, a share or a number of something: no identifier, whatever it is about.
+_ABOUT = re.compile(
+    r"^(?:has|have|had|is|was|owns|wants|pct|percent|percentage|share|number of|"
+    r"hat|ist|anzahl|anteil|a un|nombre de|part de|tiene|cantidad de|porcentaje de) "
+)
+_OF_SEVERAL = re.compile(rf"(?:^| )(?:{'|'.join(_SHARED)})(?: |$)")
+_PLACE = re.compile(_ROWS)
+
+
+def looks_like_an_identifier(name: Hashable) -> bool:
+    """Whether a column's name is that of an identifier; no value is looked at."""
+    words = _words(name)
+    return bool(_IDENTIFIER.search(words)) and not _ABOUT.match(words)
+
+
+def may_name_persons(name: Hashable) -> bool:
+    """Whether an identifier, by its name, may say whose row it is: no phone, no row number."""
+    words = _words(name)
+    return looks_like_an_identifier(name) and not (_OF_SEVERAL.search(words) or _PLACE.match(words))
+
+
+def _words(name: Hashable) -> str:
+    """Words of a column's name, in small letters without accents."""
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower().replace("ß", "ss")
+    letters = "".join(
+        c for c in unicodedata.normalize("NFKD", split) if not unicodedata.combining(c)
+    )
+    return re.sub(r"[_\W]+", " ", letters)
