@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
+from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 
 import pandas as pd
 
 from skfairdp import PrivacyLedger
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.request import Request
+from skfairdp.privacy.ledger.row_digests import KEY_BYTES
+from skfairdp.privacy.ledger.store import reading
 
 SUFFIX = ".skfairdp-ledger.db"
 DEFAULT_NOTE = "Other runs on these people add up there; --no-ledger keeps no account."
@@ -53,17 +58,52 @@ def _named(
 
 def remember(ledger: PrivacyLedger, people: pd.DataFrame) -> None:
     """Let a ledger recognise these people; the key is made next to it, for its owner alone."""
+    key = _key(ledger)
+    ledger.recognise(people, _made_key(ledger) if key is None else key)
+
+
+def _made_key(ledger: PrivacyLedger) -> bytes:
+    """Make the key of a ledger, or take the one that another program made just now.
+
+    The file gets its name only once it is whole, so that a broken run leaves no part of a key.
+    """
     path = _key_file(ledger)
-    if not path.exists():
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(opened, "wb") as file:
-            file.write(secrets.token_bytes(32))
-    ledger.recognise(people, path.read_bytes())
+    path.unlink(missing_ok=True)  # part of a key, which was never used: see `_key`
+    descriptor, whole = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(whole, path)
+    finally:
+        os.unlink(whole)
+    return path.read_bytes()
 
 
 def _known(ledger: PrivacyLedger, people: pd.DataFrame) -> str | None:
+    key = _key(ledger)
+    return None if key is None else ledger.data_set_of(people, key)
+
+
+def _key(ledger: PrivacyLedger) -> bytes | None:
+    """Read the key of a ledger; None where it has none, or part of one that was never used."""
     path = _key_file(ledger)
-    return ledger.data_set_of(people, path.read_bytes()) if path.is_file() else None
+    if not path.is_file():
+        return None
+    key = path.read_bytes()
+    if len(key) >= KEY_BYTES:
+        return key
+    with reading(ledger.path) as store:
+        if not store.recognises_anyone:
+            return None
+    raise CommandError(
+        f"The key {path} has {len(key)} bytes instead of {KEY_BYTES}. The ledger {ledger.path} "
+        "needs it to recognise the people of a table. Put a copy of the whole key in its place. If "
+        "there is none, delete the file, and name the data set of earlier runs by --data-set, so "
+        f"that costs add up: skfairdp ledger {quote(str(ledger.path))} lists them."
+    )
 
 
 def _key_file(ledger: PrivacyLedger) -> Path:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix, issparse
 
-_KEY_BYTES = 32
+KEY_BYTES = 32
 
 
 def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
@@ -41,10 +41,10 @@ def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
 
 
 def _check_key(key: bytes) -> None:
-    if not isinstance(key, bytes) or len(key) < _KEY_BYTES:
+    if not isinstance(key, bytes) or len(key) < KEY_BYTES:
         got = f"{len(key)} bytes" if isinstance(key, bytes) else f"a {type(key).__name__}"
         raise ValueError(
-            f"'key' must be at least {_KEY_BYTES} random bytes, e.g. secrets.token_bytes(32); "
+            f"'key' must be at least {KEY_BYTES} random bytes, e.g. secrets.token_bytes(32); "
             f"got {got}."
         )
 

@@ -134,6 +134,11 @@ class Store:
         known = {_read(r)["digest"]: r.data_set for r in self._records if r.kind == PEOPLE}
         return known.get(people_digest(people, key)) if known else None
 
+    @property
+    def recognises_anyone(self) -> bool:
+        """Whether digests of people are kept, which only their key can compare."""
+        return any(record.kind == PEOPLE for record in self._records)
+
     def recognise(self, data_set: str, people: pd.DataFrame, key: bytes) -> None:
         self._append(data_set, PEOPLE, 0, {"digest": people_digest(people, key)})
 
