@@ -34,8 +34,7 @@ class NumberNotion:
 
     def on_grid(self, n: int) -> NumberNotion:
         """The same at some numbers alone, which are public."""
-        rates = self.rates.replace("any one number", f"any of {n} numbers of a public grid")
-        return replace(self, rates=rates)
+        return replace(self, rates=f"{self.rates} (each of {n} public ones)")
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,12 @@ GRID_CELLS = 16
 NUMBER_NOTIONS = {
     DISTRIBUTION_GAP: NumberNotion(
         DISTRIBUTION_GAP,
-        "shares of predictions up to any one number",
-        "The share of people whose prediction is at most some number is compared between groups, "
-        "at the number where it differs most (Kolmogorov-Smirnov distance).",
+        "shares of predictions at or below the same number",
+        "Take any number, such as the median of all predictions: in each group, some share of "
+        "the predictions is at or below it. The bound holds for the number where these shares "
+        "differ most between groups (Kolmogorov-Smirnov distance). Groups with equal shares at "
+        "every number have the same mean and median; groups with the same mean can still differ "
+        "in the shares.",
     ),
     MEAN_GAP: NumberNotion(
         MEAN_GAP,

@@ -180,7 +180,7 @@ class Readings:
         ]
         # Between thresholds distributions may differ by more.
         n = len(self._strata)
-        where = "" if self.target_bounds is None else f" at any of {n} numbers of a public grid"
+        where = "" if self.target_bounds is None else f" at any of {n} public numbers"
         return (
             f"{self.notion}: over {self.n_rows_:,} rows the largest gap{where} is between "
             f"{rounded_down(self.lower_bound_)} and {rounded_up(self.upper_bound_)}, each with "

@@ -55,7 +55,7 @@ def test_a_regressor_gets_a_bound_on_the_distance_of_distributions():
     a, b = (X[group == g, 0] for g in "ab")
     assert claim.estimate == pytest.approx(stats.ks_2samp(a, b).statistic, abs=0.01)
     assert claim.estimate < claim.bound < claim.estimate + 0.15
-    assert "shares of predictions up to any one number" in certificate.sentence
+    assert "shares of predictions at or below the same number of any" in certificate.sentence
     assert certificate.satisfies(tolerance=claim.bound, notion="distribution_gap")
     assert not certificate.satisfies(tolerance=claim.bound - 1e-3)
 
@@ -89,6 +89,17 @@ def test_shares_up_to_many_numbers_are_in_the_table_alone() -> None:
     assert sum(" (prediction at most " in remark for remark in certificate.remarks) > 10
     listed = [line for line in certificate.to_model_card().splitlines() if line.startswith("- ")]
     assert not any(" (prediction at most " in line for line in listed)
+
+
+def test_a_page_names_where_half_of_each_group_is_and_draws_a_line_a_group() -> None:
+    X, y, group = rows()
+    page = certify(Column(), X, y, sensitive_features=group, count_epsilon=50.0).to_html()
+    medians = [float(np.median(X[group == g, 0])) for g in "ab"]
+    (said,) = re.findall(r"At least half of “a” have a [^<]*", page)
+    ends = [float(end) for end in re.findall(r"prediction at most ([\d.]*\d)", said)]
+    assert all(0 <= end - median < WIDTH / 16 for median, end in zip(medians, ends, strict=True))
+    assert "the closer the lines, the more alike the groups" in page
+    assert "public grid" not in page
 
 
 def test_remarks_on_groups_named_like_thresholds_are_on_the_page() -> None:
@@ -247,7 +258,7 @@ def test_noisy_counts_bound_the_distance_on_a_public_grid(sizes):
     (claim,) = certificate.fairness
     assert certificate.n_rows is None
     assert certificate.errors is None
-    assert "any of 15 numbers of a public grid" in certificate.sentence
+    assert "the same number (each of 15 public ones) of any two groups" in certificate.sentence
     exact = certify(Column(), X, y, sensitive_features=group, holdout="public").fairness[0]
     assert exact.estimate - 0.02 < claim.bound < exact.bound + 0.15
     assert Certificate.from_json(certificate.to_json()).examine().holds
@@ -374,7 +385,7 @@ def test_predictions_beyond_their_bounds_are_refused_for_means_before_a_charge(t
     assert not given["ledger"].entries()
     # Noisy counts are of thresholds between the bounds: what lies beyond counts at their ends.
     noisy = certify(Foreign((0.0, 5.0)), X, count_epsilon=1.0, **given)
-    assert "any of 15 numbers of a public grid" in noisy.sentence
+    assert "the same number (each of 15 public ones) of any two groups" in noisy.sentence
 
 
 def test_a_pipeline_that_ends_in_a_private_regressor_is_certified():

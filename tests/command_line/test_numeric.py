@@ -33,7 +33,7 @@ def report(*more: str) -> list[str]:
 def test_a_number_is_learned_and_its_distributions_are_certified(folder, capsys):
     more = ("--certificate", "c.json", "--model", "m.pkl", "--held-out-is-public")
     assert main(report("--numeric", "0", "100", *more)) in (0, 1)
-    assert "shares of predictions up to any one number" in capsys.readouterr().out
+    assert "shares of predictions at or below the same number" in capsys.readouterr().out
     certificate = Certificate.from_json((folder / "c.json").read_text())
     assert certificate.fairness[0].notion == "distribution_gap"
     assert certificate.errors.rows == certificate.n_rows

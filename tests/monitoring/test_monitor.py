@@ -556,7 +556,7 @@ def test_equal_distributions_are_cleared_and_others_alarm():
     assert apart.drift_
     # The distance is .3 at all thresholds where both groups have numbers.
     assert 0.15 < apart.lower_bound_ < 0.3 < apart.upper_bound_
-    where = "at any of 15 numbers of a public grid"
+    where = "at any of 15 public numbers"
     assert str(apart).startswith(f"distribution_gap: over 6,000 rows the largest gap {where} is")
 
 

@@ -17,6 +17,7 @@ from skfairdp.certificate.render.plot import (
     draw_calibration,
     draw_numbers,
     draw_rates,
+    draw_shares,
     draw_shift,
     height_of_bounds,
 )
@@ -114,6 +115,8 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
         )
         for item in rates
     )
+    if claim.notion == DISTRIBUTION_GAP:
+        return _shares_up_to(claim, rates, rows)
     title = f"{claim.rates.capitalize()} by group"
     shown = ", ".join(
         f"{item.group}{'' if item.stratum == 'all' else f' ({item.stratum})'} {item.rate:.3f}"
@@ -122,10 +125,37 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
     )
     draw = partial(draw_rates, rates, claim.rates)
     picture = Picture(f"{title}, {claim.scope}: {shown}.", 0.9 + 0.32 * len(rates), draw)
-    with_intervals = any(item.low is not None for item in rates)
-    notes = (*([_INTERVALS] if with_intervals else []), *([_NOISY] if noisy else []))
     table = _by_group(f"{title}, {claim.scope}", ("Rate", "95 % interval", *counts), rows)
-    return Section(title, (table, picture, *notes), extra=True)
+    return Section(title, (table, picture, *_notes(rates)), extra=True)
+
+
+def _notes(rates: tuple[GroupRate, ...]) -> Iterator[str]:
+    """Say what intervals and counts of a table of rates are."""
+    if any(item.low is not None for item in rates):
+        yield _INTERVALS
+    if any(item.noisy for item in rates):
+        yield _NOISY
+
+
+def _shares_up_to(
+    claim: FairnessGuarantee, rates: tuple[GroupRate, ...], rows: tuple[tuple[str, ...], ...]
+) -> Section:
+    """Shares of predictions at or below each number, and the number that half of them reach."""
+    half: dict[str, str] = {}
+    for item in rates:
+        if item.rate is not None and item.rate >= 0.5:
+            half.setdefault(item.group, item.stratum)
+    found = " and ".join(f"at least half of “{g}” have a {stratum}" for g, stratum in half.items())
+    middle = (
+        f"{found[:1].upper()}{found[1:]}: the medians are there, or a little below. (Estimates.)"
+    )
+    title = "Shares of predictions at or below each number"
+    words = f"{title}, by group: the closer the lines, the more alike the groups."
+    picture = Picture(words, 2.8, partial(draw_shares, rates))
+    headings = ("Share", "95 % interval", "Predictions counted", "Rows")
+    table = _by_group(f"{title}, {claim.scope}", headings, rows)
+    elements = (*([middle] if half else []), picture, table, *_notes(rates))
+    return Section(title, elements, extra=True)
 
 
 def _predictions(claim: FairnessGuarantee) -> Section:

@@ -101,6 +101,17 @@ def draw_rates(rates: Sequence[GroupRate], label: str, ax: Axes) -> None:
     _add_grid(ax)
 
 
+def draw_shares(rates: Sequence[GroupRate], ax: Axes) -> None:
+    """Draw each group's share of predictions at or below each number, which ends its stratum."""
+    for group in dict.fromkeys(item.group for item in rates):
+        own = [item for item in rates if item.group == group and item.rate is not None]
+        numbers = [float(item.stratum.rpartition(" ")[2]) for item in own]
+        ax.plot(numbers, [item.rate or 0.0 for item in own], "o-", markersize=4, label=group)
+    ax.set(xlabel="prediction", ylabel="share at or below", ylim=(-0.02, 1.02))
+    ax.legend()
+    _add_grid(ax)
+
+
 def draw_numbers(cells: NumberCells, labels: Sequence[str], ax: Axes) -> None:
     """Draw a histogram of predicted numbers for every group, as shares of its rows."""
     ends = np.linspace(cells.first[0], cells.last[-1], 25)

@@ -50,8 +50,8 @@ _ALIKE = ", all with the same outcome in the records"
 _DECIDED = "Count how many of them get {decision}."
 _RIGHT = "Count for how many of them the decision agrees with the records."
 _PREDICTED = (
-    "Choose one of the numbers that predictions were compared with, and count for how many of them "
-    "the prediction is at most that number."
+    "Choose a number that predictions were compared with, such as a typical prediction, and count "
+    "for how many of them the prediction is at most that number."
 )
 _COMPARED = {
     "demographic_parity": ("", _DECIDED),
