@@ -107,7 +107,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "typed": "HeldOut.scores",
     },
     "command_line/groups.py": {"counted": "checked_groups", "public": "with_groups_as_asked"},
-    "command_line/reading.py": {"typed": "_parquet _of_one_type", "public": "_csv"},
+    "command_line/reading.py": {"typed": "_parquet of_one_type", "public": "_csv"},
     "command_line/filing.py": {
         "typed": "ChargedReport._certificate",
     },

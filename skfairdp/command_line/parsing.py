@@ -27,6 +27,7 @@ PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
 # Rows times epsilon from which the noise in a path's tables is below usual tolerances.
 ENOUGH_FOR_TABLES = 10_000
 # The mechanism for one notion, that for several or for fewer rows, and the others.
+DATES = ("month-first", "day-first")
 MECHANISMS = ("fair-path", "rates", "fairdp", "dpsgd")
 DESCRIPTION = """\
 Train models that protect the people in their data and treat groups alike, and file certificates.
@@ -268,6 +269,8 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     add("--leave-out", action="append", default=[], metavar="GROUP", help=without)
     flag("--skip-blank", help="leave rows out whose outcome or group is blank")
     add("--no-header", action="store_false", dest="header", help=_NO_HEADER)
+    order = "how dates such as 3/4/2026 are written; 2026-04-03 and 3.4.2026 need no option"
+    add("--dates", choices=DATES, help=order)
     file("--schema", help="bounds and categories (JSON or YAML)")
     flag(
         "--bounds-are-public",

@@ -18,6 +18,7 @@ from skfairdp.command_line.accounts import default_note
 from skfairdp.command_line.estimators import encoder_of, estimator_of
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import People
+from skfairdp.command_line.written_cells import looks_like_a_date
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.number_notions import GRID_CELLS
 from skfairdp.fairness.smallest_gap import USEFUL, Showing, rate_variance, showing
@@ -332,6 +333,13 @@ class Outlook:
             )
         if model.verdict is not None:
             yield model.verdict.text
+        dated = [name for name in self.people.learned if looks_like_a_date(name)]
+        if dated and self.request.dates is None:
+            yield (
+                f"Named like dates: {', '.join(dated)}. Dates such as 2026-03-25 or 25.3.2026 are "
+                "read as dates. If these are written 3/25/2026, say --dates month-first; if "
+                "25/3/2026, --dates day-first. Otherwise they are texts, and become “(other)”."
+            )
         for table in tables:
             n = len(self.people.learned)
             spent, left = (significant_up(each.epsilon, 3) for each in (table, model))

@@ -143,7 +143,7 @@ def _csv(path: Path, inferred: Collection[str] | None, header: bool) -> pd.DataF
             column = column.str.replace(_THOUSANDS, "", regex=True)
             column = column.str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
         if inferred is None or name in inferred:
-            column = _of_one_type(column)
+            column = of_one_type(column)
         rows.isetitem(place, column)
     return rows
 
@@ -160,7 +160,7 @@ def _refuse_names_twice(path: Path, names: list[str]) -> None:
         )
 
 
-def _of_one_type(column: pd.Series) -> pd.Series:
+def of_one_type(column: pd.Series) -> pd.Series:
     """Read texts as numbers, or as true and false, where all are; else without blanks around."""
     # Each different text is read once.
     codes, found = factorized(column)

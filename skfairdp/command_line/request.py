@@ -39,6 +39,7 @@ class Request:
     merge: tuple[tuple[str, tuple[str, ...]], ...]  # a new name, and the values that get it
     leave_out: tuple[str, ...]
     skip_blank: bool
+    dates: str | None  # order of dates such as 3/4/2026
     schema: Path | None
     bounds_are_public: bool
     base_rate: float | None

@@ -15,8 +15,10 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError, all_of
 from skfairdp.command_line.groups import checked_groups, with_groups_as_asked
+from skfairdp.command_line.reading import of_one_type
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import Schema, public_schema, stated
+from skfairdp.command_line.written_cells import as_read
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
 from skfairdp.records.identifier_names import looks_like_an_identifier, may_name_persons
 from skfairdp.records.labels import factorized
@@ -164,6 +166,11 @@ def _what_is_learned_from(
             f"{persons}{leave} them out: {drops}. If they are not identifiers, such as codes of a "
             f"codebook or the number of phones in a house, say so: {keeps}."
         )
+    for name in rows.columns:
+        if name not in without and "categories" not in declared.get(name, {}):
+            rows[name] = as_read(rows[name], request.dates)
+            if request.bounds_are_public and not pd.api.types.is_numeric_dtype(rows[name]):
+                rows[name] = of_one_type(rows[name])
     if request.bounds_are_public:
         declared = public_schema(rows, declared, without)
     used = {**stated(declared, "bounds"), **stated(declared, "categories")}.keys() - without

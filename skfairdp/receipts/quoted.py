@@ -259,7 +259,9 @@ def verdict_on(
             "than 0.03 (area under the ROC curve) than the best one without privacy"
         )
         if n * epsilon > NOT_ENOUGH:
-            measured = f"no table between {NOT_ENOUGH:,} and {ENOUGH:,} records was measured"
+            measured = (
+                f"no table between {NOT_ENOUGH:,} and {ENOUGH:,} records was measured at ε = 1"
+            )
         text = (
             f"Fewer records than were shown to be enough: {math.floor(n):,}, where about "
             f"{_about(ENOUGH / epsilon)} were at this ε. On public tables (docs/results/learners), "

@@ -67,17 +67,17 @@ _PLACE = re.compile(_ROWS)
 
 def looks_like_an_identifier(name: Hashable) -> bool:
     """Whether a column's name is that of an identifier; no value is looked at."""
-    words = _words(name)
+    words = words_of(name)
     return bool(_IDENTIFIER.search(words)) and not _ABOUT.match(words)
 
 
 def may_name_persons(name: Hashable) -> bool:
     """Whether an identifier, by its name, may say whose row it is: no phone, no row number."""
-    words = _words(name)
+    words = words_of(name)
     return looks_like_an_identifier(name) and not (_OF_SEVERAL.search(words) or _PLACE.match(words))
 
 
-def _words(name: Hashable) -> str:
+def words_of(name: Hashable) -> str:
     """Words of a column's name, in small letters without accents."""
     split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower().replace("ß", "ss")
     letters = "".join(

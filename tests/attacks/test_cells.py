@@ -404,7 +404,7 @@ def test_categories_of_32_bit_floats_keep_their_type_where_the_command_line_read
 def test_texts_that_differ_behind_a_nul_are_different_where_the_command_line_reads(first) -> None:
     """Fails with pandas 2 where a column is factorized without regard to what is behind a NUL."""
     texts = [first, "a" if first != "a" else "a\0b", "c"]
-    assert reading._of_one_type(pd.Series(texts, dtype=object)).tolist() == texts
+    assert reading.of_one_type(pd.Series(texts, dtype=object)).tolist() == texts
 
 
 def test_categories_that_do_not_occur_are_dropped_where_the_command_line_reads(

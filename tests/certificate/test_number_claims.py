@@ -258,7 +258,7 @@ def test_noisy_counts_bound_the_distance_on_a_public_grid(sizes):
     (claim,) = certificate.fairness
     assert certificate.n_rows is None
     assert certificate.errors is None
-    assert "the same number (each of 15 public ones) of any two groups" in certificate.sentence
+    assert "the same number (each of 15 public ones)" in certificate.sentence
     exact = certify(Column(), X, y, sensitive_features=group, holdout="public").fairness[0]
     assert exact.estimate - 0.02 < claim.bound < exact.bound + 0.15
     assert Certificate.from_json(certificate.to_json()).examine().holds
@@ -385,7 +385,7 @@ def test_predictions_beyond_their_bounds_are_refused_for_means_before_a_charge(t
     assert not given["ledger"].entries()
     # Noisy counts are of thresholds between the bounds: what lies beyond counts at their ends.
     noisy = certify(Foreign((0.0, 5.0)), X, count_epsilon=1.0, **given)
-    assert "the same number (each of 15 public ones) of any two groups" in noisy.sentence
+    assert "the same number (each of 15 public ones)" in noisy.sentence
 
 
 def test_a_pipeline_that_ends_in_a_private_regressor_is_certified():

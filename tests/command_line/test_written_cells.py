@@ -1,0 +1,92 @@
+"""Amounts, percentages and declared dates of features are read as numbers and dates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skfairdp.command_line.parsing import _parser
+from skfairdp.command_line.reading import read_rows
+from skfairdp.command_line.request import Request
+from skfairdp.command_line.table import people_of
+from skfairdp.command_line.written_cells import as_read, looks_like_a_date
+from skfairdp.preprocessing.cells import days, read_cells
+
+
+def numbers(*cells: str | None) -> list[float]:
+    return read_cells(as_read(pd.Series(cells, dtype=object), None)).numbers.tolist()
+
+
+def test_amounts_and_percentages_are_numbers() -> None:
+    cells = ("$1,234", "1,234.50", "-$5", "$-5", "€ 2", "3 EUR", "12%", "0.5 %", "1,234,567")
+    assert numbers(*cells) == [1234, 1234.5, -5, -5, 2, 3, 12, 0.5, 1234567]
+
+
+def test_other_texts_stay_as_they_are() -> None:
+    cells = ["1,23", "12,34,567", "$", "%", "1-2", "1 2", "12%%", "A1", "3/4/2026", " b ", "٣%"]
+    assert as_read(pd.Series(cells, dtype=object), None).tolist() == cells
+
+
+@pytest.mark.parametrize(
+    ("dates", "first"), [("month-first", "2026-03-04"), ("day-first", "2026-04-03")]
+)
+def test_dates_follow_the_declared_order(dates: str, first: str) -> None:
+    column = pd.Series(
+        ["3/4/2026", "3-4-2026 10:00", "2026-01-02", "31/31/2026", None], dtype=object
+    )
+    read = read_cells(as_read(column, dates))
+    known = days(read)
+    expected = np.array([first, first, "2026-01-02"], dtype="datetime64[D]").astype(float)
+    assert known[:3].tolist() == expected.tolist()
+    assert np.isnan(known[3:]).all()
+
+
+def test_each_cell_is_read_alone() -> None:
+    cells = ["$1,234", "x", "12%", None, "7", "3/4/2026"]
+    together = as_read(pd.Series(cells, dtype=object), "day-first").tolist()
+    alone = [as_read(pd.Series([cell], dtype=object), "day-first").tolist()[0] for cell in cells]
+    assert together == alone
+
+
+@pytest.mark.parametrize("name", ["date", "Opened_Date", "DOB", "Geburtsdatum", "fecha de alta"])
+def test_names_of_dates_are_recognised(name: str) -> None:
+    assert looks_like_a_date(name)
+    assert not looks_like_a_date("update_count")
+    assert not looks_like_a_date("candidates")
+
+
+def people(folder: Path, *more: str):
+    n = 40
+    rows = pd.DataFrame(
+        {
+            "income": [f"${1_000 + 37 * i:,}" for i in range(n)],
+            "rate": [f"{i}%" for i in range(n)],
+            "band": ["5%", "10%"] * (n // 2),
+            "opened": [f"{1 + i % 12}/28/2026" for i in range(n)],
+            "sex": ["f", "m"] * (n // 2),
+            "paid": ["yes", "yes", "no", "no"] * (n // 4),
+        }
+    )
+    rows.to_csv(folder / "t.csv", index=False)
+    asked = f"report {folder}/t.csv --target paid --positive yes --sensitive sex --epsilon 1"
+    request = Request.of(_parser().parse_args([*asked.split(), *more]))
+    public = None if request.bounds_are_public else (request.target, *request.sensitive)
+    schema = {"band": {"categories": ("5%", "10%")}, "income": {"bounds": (0.0, 5e3)}}
+    return people_of(read_rows(request.data, inferred=public), request, schema)
+
+
+def test_features_are_read_and_declared_categories_are_left_alone(tmp_path: Path) -> None:
+    found = people(tmp_path, "--dates", "month-first")
+    assert found.X["income"].tolist()[:2] == [1000.0, 1037.0]
+    assert read_cells(found.X["rate"]).numbers.tolist()[:3] == [0.0, 1.0, 2.0]
+    assert found.X["band"].tolist()[:2] == ["5%", "10%"]
+    assert not np.isnan(days(read_cells(found.X["opened"]))).any()
+    assert np.isnan(days(read_cells(people(tmp_path).X["opened"]))).all()
+
+
+def test_public_bounds_are_those_of_the_amounts(tmp_path: Path) -> None:
+    found = people(tmp_path, "--bounds-are-public")
+    assert found.declared["rate"] == (0.0, 39.0)
