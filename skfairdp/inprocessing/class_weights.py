@@ -68,7 +68,7 @@ class CostSensitive(GradientClassifier):
     score_counts_ : ndarray of float64, shape (34, 2)
         With `costs`, if bought: noisy number of records between two neighbouring thresholds of
         ``threshold_table_``, the lowest scores first, by class.
-    threshold_table_ : DataFrame
+    threshold_table_ : DataFrame of shape (33, 4)
         With `costs`, if bought: for each of 33 public ``threshold`` values the noisy ``cost`` of a
         record, in units of the larger cost; its ``change`` from the middle one, which is right for
         exact chances; and a ``margin``. With a probability of 95 % over the noise, the true changes

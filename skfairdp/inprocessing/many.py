@@ -56,8 +56,12 @@ def fit_many(
     settings : int or iterable of dict
         What `set_params` gets for each model: seeds, budgets, clipping norms, learning rates,
         batch sizes with the same number of steps. A number asks for that many equal models.
-    X, y, sensitive_features : array-like
-        As of `DPSGDClassifier.fit`.
+    X : array-like of shape (n_samples, n_features)
+        Private rows, as of `DPSGDClassifier.fit`.
+    y : array-like of shape (n_samples,)
+        Their labels.
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), optional
+        Their groups.
 
     Returns
     -------

@@ -56,9 +56,9 @@ def fit_within(
         With a `PrivateTableEncoder` and, last, a classifier of this package that has an
         `epsilon`. The encoder may be a part of a `ColumnTransformer` that names its columns in a
         list. It is cloned; other steps have to learn nothing from the rows.
-    X : DataFrame or array-like
+    X : DataFrame or array-like of shape (n_samples, n_features)
         Private rows.
-    y : array-like
+    y : array-like of shape (n_samples,)
         Their labels.
     epsilon : float
         Budget of the whole in nats, at the classifier's delta (and the table's, a tenth of it at
@@ -66,9 +66,9 @@ def fit_within(
     table_share : float, default=0.3
         Epsilon of the encoder, alone, in that of the whole. Because the releases are composed
         and not added up, 0.3 costs the classifier about 5 in 100 of its own.
-    sensitive_features : array-like, optional
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), optional
         Groups, for the classifier.
-    person_ids : array-like, optional
+    person_ids : array-like of shape (n_samples,), optional
         Whose row it is, where a person may have several: the budget is then for all rows of a
         person. Both encoder and classifier have to take them.
 

@@ -92,8 +92,8 @@ class RecordSplit(BaseCrossValidator):
 
         Yields
         ------
-        train, test : ndarray of int64
-            In order.
+        train, test : ndarray of int64 of shapes (n_train,) and (n_test,)
+            Positions of rows, in order.
 
         Raises
         ------

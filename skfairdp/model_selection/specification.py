@@ -85,7 +85,7 @@ def specify(
         Private rows, none of them used before.
     y : array-like, shape (n_samples,)
         Labels.
-    sensitive_features : array-like
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
         Group of each row.
     epsilon : float
         Largest acceptable privacy loss of everything together, in nats.

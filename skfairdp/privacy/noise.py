@@ -146,7 +146,7 @@ class NoiseSource:
 
         Parameters
         ----------
-        sums : ndarray of float64
+        sums : ndarray of float64 of any shape
             What the noise is added to.
         std : float
             Standard deviation of the noise; 0 adds none.
@@ -168,7 +168,7 @@ class NoiseSource:
 
         Parameters
         ----------
-        sums : ndarray of float64
+        sums : ndarray of float64 of any shape
             What the noise is added to. Rounded to a grid of ``2**-38 * std``, by at most one
             step, and cut at ``2**52`` steps: 16,384 standard deviations.
         std : float
@@ -198,7 +198,7 @@ class NoiseSource:
 
         Parameters
         ----------
-        units : ndarray of float64
+        units : ndarray of float64 of any shape
             Whole numbers, up to ``2**52`` in size: steps of `grid_step`.
         """
         rounded_gaussian().add_to(units.reshape(-1), self._noise.bit_generator.random_raw)
@@ -208,7 +208,7 @@ class NoiseSource:
 
         Parameters
         ----------
-        sums : ndarray of float64
+        sums : ndarray of float64 of any shape
             What the noise is added to. Rounded to a grid of ``2**-32 * scale``, by at most one
             step, and cut at ``2**52`` steps.
         scale : float

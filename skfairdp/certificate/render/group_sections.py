@@ -208,6 +208,23 @@ _SHOWN = dict(
 )
 
 
+# How pages say that a measure is lower in some groups, in the same order.
+_LOWER = dict(
+    zip(
+        MEASURES,
+        (
+            "A smaller share of people gets the positive outcome",
+            "Of the people with the positive label, a smaller share gets the positive outcome "
+            "(true-positive rate)",
+            "Of the people with another label, a smaller share gets the positive outcome "
+            "(false-positive rate)",
+            "A smaller share of decisions agrees with the labels in the records (accuracy)",
+        ),
+        strict=True,
+    )
+)
+
+
 def harmed_section(claims: Claims) -> Section:
     """Say who gets what, and how often decisions are wrong, by group."""
     counted = claims.outcomes
@@ -238,16 +255,15 @@ def harmed_section(claims: Claims) -> Section:
 
 
 def _apart(rates: tuple[OutcomeRate, ...]) -> Iterator[str]:
-    """Name the groups that fare worst where intervals show it, and say where they don't."""
+    """Name the groups whose shares are lower where intervals show it, and say where none is."""
     for name in dict.fromkeys(each.measure for each in rates):
         known = [e for e in rates if e.measure == name and e.rate is not None]
         lower = [e for e in known if any(e.high < other.low for other in known)]
         if lower:
             where = ", ".join(f"“{e.group}”" for e in lower)  # a group may be called 0
-            lower_than = f"is lower in {where} than in another group, beyond chance and noise."
-            yield f"“{_SHOWN[name]}” {lower_than}"
+            yield f"{_LOWER[name]} in {where} than in another group, beyond chance and noise."
     if not any(True for e in rates for o in rates if e.measure == o.measure and e.high < o.low):
-        yield "No group fares worse than another beyond what chance and noise explain."
+        yield "No group has a lower share than another beyond what chance and noise explain."
 
 
 def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:

@@ -36,7 +36,7 @@ def clopper_pearson(
 
     Returns
     -------
-    lower, upper : ndarray of float64
+    lower, upper : ndarray of float64 of the shape of the counts
         Bounds on the probability of success; 0 and 1 where there are no trials.
 
     References

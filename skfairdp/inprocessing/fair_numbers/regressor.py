@@ -281,7 +281,7 @@ class FairPathRegressor(EveryTolerance, GradientRegressor):
         ----------
         X : array-like, shape (n_samples, n_features)
             Rows to predict.
-        sensitive_features : array-like, optional
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), optional
             Their groups: needed with ``group_at_predict="raw"``, and not looked at otherwise.
 
         Returns
@@ -329,7 +329,7 @@ class FairPathRegressor(EveryTolerance, GradientRegressor):
             Their targets.
         sample_weight : array-like, shape (n_samples,), optional
             Weights of the rows.
-        sensitive_features : array-like, optional
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), optional
             As of `predict`.
 
         Returns

@@ -146,7 +146,7 @@ class PrivacyLedger:
             What is about to be done.
         estimator : str
             Name of what does it.
-        public_rows : array-like or None, default=None
+        public_rows : array-like of shape (n_rows, n_columns) or None, default=None
             Rows that need no protection, on which this is counted: a keyed digest of them,
             whose key is in the file, is kept with the entry. Never give protected rows.
 
@@ -330,7 +330,7 @@ class PrivacyLedger:
 
         Parameters
         ----------
-        people : DataFrame
+        people : DataFrame of shape (n_rows, n_columns)
             All rows of a table, or the ids of its people, in any order.
         key : bytes
             At least 32 random bytes, kept with the rows and apart from the ledger.
@@ -351,7 +351,7 @@ class PrivacyLedger:
 
         Parameters
         ----------
-        people : DataFrame
+        people : DataFrame of shape (n_rows, n_columns)
             As `data_set_of` will get them.
         key : bytes
             As `data_set_of` will get it.
