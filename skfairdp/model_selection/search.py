@@ -120,8 +120,9 @@ class PrivateSearchCV(PrivateClassifier):
     best_gap_ : float or None
         Its noisy gap, where there are groups; of numbers only with a `tolerance`.
     noisy_counts_ : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins), or dict
-        The noisy table behind both. Of numbers: "errors", shape (2,), and with a `tolerance`
-        "predictions", shape (n_groups, 16), or (n_groups, 2) of means, in units of 1/1024 record.
+        The noisy table behind both. Of numbers: "errors", shape (2,), in units of 1/1024 record,
+        and with a `tolerance` "predictions", shape (n_groups, 16), in records, or (n_groups, 2) of
+        means, in units of 1/1024 record.
     score_epsilon_ : float
         Pure cost of the table, or of both together.
 
