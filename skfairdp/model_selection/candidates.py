@@ -42,6 +42,7 @@ from skfairdp.records.labels import (
     refuse_labels,
 )
 from skfairdp.records.numbers import INTERVAL
+from skfairdp.records.persons import encode_persons
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -218,12 +219,17 @@ def groups_to_state(final: Any, groups: tuple | None) -> tuple | None:
 
 
 def planner(
-    estimator: Any, parameters: Mapping[str, Any] | None, delta: float, rows: GroupedRows
+    estimator: Any,
+    parameters: Mapping[str, Any] | None,
+    delta: float,
+    rows: GroupedRows,
+    person_ids: Any = None,
 ) -> Callable[[float], Plan]:
-    """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
+    """Plan of a candidate for each noise multiplier, from the number and groups of its records."""
     final = final_of(with_settings(estimator, parameters, delta=delta))
     groups = final._encode_groups(rows.sensitive_features, len(rows))
-    facts = RowFacts(len(rows), groups)
+    persons = None if person_ids is None else encode_persons(person_ids, len(rows))
+    facts = RowFacts.of(len(rows), groups, persons)
     if is_classifier(final):
         facts = replace(facts, n_classes=_n_classes(final, rows.y))
     return _planner(final, facts)
@@ -255,18 +261,19 @@ def _n_classes(final: Any, y: Any) -> int:
     return len(factorized(y)[1] if declared is None else set(declared))
 
 
-def fit_on(model: Any, rows: GroupedRows) -> Any:
+def fit_on(model: Any, rows: GroupedRows, person_ids: Any = None) -> Any:
     """Fit on a copy: changes that a step makes to its rows must not reach the next candidate."""
     given, prefix, last = rows.sensitive_features, "", model
     if not sklearn.get_config()["enable_metadata_routing"]:
         while isinstance(last, Pipeline):
             step, last = last.steps[-1]
             prefix += f"{step}__"
-    groups = {} if given is None else {f"{prefix}sensitive_features": given}
+    named = {"sensitive_features": given, "person_ids": person_ids}
+    more = {f"{prefix}{name}": value for name, value in named.items() if value is not None}
     kept = bind_each(_settings_of_steps(model))
     secret = SECRET_PART.set(True)
     try:
-        fitted = model.fit(deepcopy(rows.X), rows.y, **groups)
+        fitted = model.fit(deepcopy(rows.X), rows.y, **more)
     finally:
         SECRET_PART.reset(secret)
     moved = changes(kept, _settings_of_steps(model))
@@ -357,7 +364,7 @@ def best_of(
         # A warning for each candidate would count them: those of the winner are passed on.
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            model = trained(search, estimator, budget, parameters, parts.training, prior)
+            model = trained(search, estimator, budget, parameters, parts, prior)
             table: Any
             if numbers is not None:
                 table = numbers.tables(model, parts.held_out, price, noise)
@@ -384,7 +391,7 @@ def trained(
     estimator: Any,
     budget: SearchBudget | None,
     parameters: Mapping[str, Any],
-    rows: GroupedRows,
+    parts: Divided,
     prior: np.random.Generator,
 ) -> Any:
     """Train one candidate at its share of the budget."""
@@ -394,7 +401,8 @@ def trained(
     if budget is None:
         settings["epsilon"] = math.inf
     else:
-        plans = planner(estimator, parameters, search.delta, rows)
+        plans = planner(estimator, parameters, search.delta, parts.training, parts.person_ids)
         multiplier = budget.multiplier_for(plans)
         settings |= {"epsilon": None, "noise_multiplier": multiplier}
-    return fit_on(with_settings(estimator, parameters, **settings), rows)
+    model = with_settings(estimator, parameters, **settings)
+    return fit_on(model, parts.training, parts.person_ids)

@@ -62,7 +62,8 @@ from skfairdp.records.rows import check_features, check_rows
 class PrivateSearchCV(PrivateClassifier):
     """Random search whose whole cost, choice included, meets one privacy budget.
 
-    Each record is assigned to training or hold-out by its own draw. A random number of
+    Each record is assigned to training or hold-out by its own draw, or each person with all rows,
+    of which one is held out. A random number of
     candidates, drawn independently from a fixed prior, are trained with noise on the
     first part and scored by noisy counts of the second. The best one is released, and
     nothing about the others: neither their scores nor how many there were. Papernot and
@@ -178,6 +179,7 @@ class PrivateSearchCV(PrivateClassifier):
         "score_epsilon_",
     )
     _nets: ClassVar[tuple[str, ...]] = ()
+    _takes_persons: ClassVar[bool] = True
     _activity: ClassVar[str] = "search"
 
     best_estimator_: Any = field(init=False)
@@ -188,6 +190,8 @@ class PrivateSearchCV(PrivateClassifier):
         candidates.check_estimator(self.estimator)
         candidate = candidates.check_distributions(self.estimator, self.param_distributions)
         self._check_scoring()
+        final = candidates.final_of(self.estimator)
+        final._check_takes(sensitive_features, persons=given.unit == "person")
         if self.tolerance is not None and sensitive_features is None:
             raise ValueError(
                 "'tolerance' is set, but fit got sensitive_features=None: pass the group of each "
@@ -198,16 +202,20 @@ class PrivateSearchCV(PrivateClassifier):
         # Parameters of the winner are published: their draws come from another generator.
         prior = NoiseSource(seed + 1 if self.reproducible_noise else None).sampling
 
-        parts = divide(X, y, sensitive_features, float(self.holdout_fraction), noise)
+        part = float(self.holdout_fraction)
+        parts = divide(X, y, sensitive_features, part, noise, given.person_ids)
         estimator = candidates.with_public_sets(self.estimator, y, parts.groups)
         runs = NumberOfRuns(float(self.n_iter), float(self.shape))
         budget, price = self._terms(
-            runs, lambda: candidates.planner(estimator, None, self.delta, parts.training)
+            runs,
+            lambda: candidates.planner(
+                estimator, None, self.delta, parts.training, parts.person_ids
+            ),
         )
         names = self._rests_on(bool(parts.groups))
         stated = None
         if budget is not None:
-            stated = budget.guarantee(noise, price, self.holdout_fraction, names)
+            stated = budget.guarantee(noise, price, self.holdout_fraction, names, given.unit)
         charge(stated)  # before a candidate sees a row
         n_runs = runs.draw(noise.sampling)
         best = candidates.best_of(self, estimator, budget, price, n_runs, parts, noise, prior)
@@ -223,7 +231,7 @@ class PrivateSearchCV(PrivateClassifier):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(best.model, name):
                 setattr(self, name, getattr(best.model, name))
-        facts = RowFacts(len(X), unit=given.unit)
+        facts = RowFacts.of(len(X), None, given.persons(len(X)), unit=given.unit)
         quote = Quote(type(self).__name__, facts, stated, charge=stated or NOISELESS)
         return Receipt(quote, parts.groups)
 
@@ -301,10 +309,11 @@ class PrivateSearchCV(PrivateClassifier):
         names = self._rests_on(groups is not None)
         stated = None
         if budget is not None:
-            stated = budget.guarantee(noise, price, self.holdout_fraction, names)
+            stated = budget.guarantee(noise, price, self.holdout_fraction, names, facts.unit)
+        records = "rows" if facts.unit == "record" else "persons"
         note = (
-            f"About {training.n:,} rows train, drawn by chance; without declared sizes the fit is "
-            "charged for the number that is drawn, under the same epsilon."
+            f"About {training.n:,} {records} train, drawn by chance; without declared sizes the "
+            "fit is charged for the number that is drawn, under the same epsilon."
         )
         return Quote(type(self).__name__, facts, stated, charge=stated or NOISELESS, note=note)
 
