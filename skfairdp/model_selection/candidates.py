@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import sklearn
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 
 from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.exceptions import warn_user
@@ -41,8 +44,9 @@ from skfairdp.records.labels import (
     label_column,
     refuse_labels,
 )
-from skfairdp.records.numbers import INTERVAL
+from skfairdp.records.numbers import INTERVAL, check_numbers
 from skfairdp.records.persons import encode_persons
+from skfairdp.records.rows import check_features, check_rows
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -186,6 +190,46 @@ def with_settings(estimator: Any, parameters: Mapping[str, Any] | None, **settin
             model.set_params(**{key: False})
     final_of(model).set_params(**{"epsilon": 1.0, "noise_multiplier": None, **settings})
     return model
+
+
+def checked_rows(search: Any, candidate: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Rows as candidates will take them; those of a Pipeline, whose steps are tried, as are.
+
+    `search`: an estimator that holds the candidates' `estimator`, and is given the names of the
+    features. Refuses what a candidate would refuse, before anything is charged.
+    """
+    if y is None:
+        name = type(search).__name__
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    rows, in_pipeline = X, isinstance(candidate, Pipeline)
+    while isinstance(candidate, Pipeline):
+        *steps, (_, last) = candidate.steps
+        if steps:
+            refuse_charging(steps)  # before one is fitted
+            # A copy: what a step writes into its rows must not reach the candidates.
+            rows = candidate[:-1].fit_transform(deepcopy(rows))
+            check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
+        candidate = last
+    of_levels = get_tags(candidate).input_tags.categorical  # a table of levels
+    images = getattr(candidate, "net", None) is not None
+    if is_regressor(candidate):
+        if of_levels:
+            return X, check_numbers(search, y, count_rows(X))
+        checked = check_features(search, rows, allow_nd=images, reset=True)
+        as_given = in_pipeline or isinstance(X, pd.DataFrame)
+        return X if as_given else checked, check_numbers(search, y, len(checked))
+    if rows is not X and of_levels:
+        return X, y
+    checked, labels = check_rows(
+        search,
+        rows,
+        y,
+        allow_nd=images,
+        labels_declared=getattr(candidate, "classes", None) is not None,
+    )
+    if in_pipeline:
+        return X, y
+    return (X if isinstance(X, pd.DataFrame) else checked), labels
 
 
 def with_public_sets(estimator: Any, y: Any, groups: Sequence[Any] | None) -> Any:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_regressor
 from sklearn.metrics import r2_score
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import RegressorTags, get_tags
+from sklearn.utils import RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -54,9 +50,6 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
-from skfairdp.records.labels import count_rows
-from skfairdp.records.numbers import check_numbers
-from skfairdp.records.rows import check_features, check_rows
 
 
 class PrivateSearchCV(PrivateClassifier):
@@ -197,7 +190,7 @@ class PrivateSearchCV(PrivateClassifier):
                 "'tolerance' is set, but fit got sensitive_features=None: pass the group of each "
                 "row, or leave 'tolerance' out."
             )
-        X, y = self._checked(candidate, given.X, given.y)
+        X, y = candidates.checked_rows(self, candidate, given.X, given.y)
         seed, noise = self._randomness()
         # Parameters of the winner are published: their draws come from another generator.
         prior = NoiseSource(seed + 1 if self.reproducible_noise else None).sampling
@@ -234,40 +227,6 @@ class PrivateSearchCV(PrivateClassifier):
         facts = RowFacts.of(len(X), None, given.persons(len(X)), unit=given.unit)
         quote = Quote(type(self).__name__, facts, stated, charge=stated or NOISELESS)
         return Receipt(quote, parts.groups)
-
-    def _checked(self, candidate: Any, X: Any, y: Any) -> tuple[Any, Any]:
-        """Rows as candidates will take them; those of a Pipeline, whose steps are tried, as are."""
-        if y is None:
-            raise ValueError("PrivateSearchCV requires y to be passed, but the target y is None.")
-        rows = X
-        while isinstance(candidate, Pipeline):
-            *steps, (_, last) = candidate.steps
-            if steps:
-                candidates.refuse_charging(steps)  # before one is fitted
-                # A copy: what a step writes into its rows must not reach the candidates.
-                rows = candidate[:-1].fit_transform(deepcopy(rows))
-                candidates.check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
-            candidate = last
-        of_levels = get_tags(candidate).input_tags.categorical  # a table of levels
-        images = getattr(candidate, "net", None) is not None
-        if self._of_numbers:
-            if of_levels:
-                return X, check_numbers(self, y, count_rows(X))
-            checked = check_features(self, rows, allow_nd=images, reset=True)
-            as_given = isinstance(self.estimator, Pipeline) or isinstance(X, pd.DataFrame)
-            return X if as_given else checked, check_numbers(self, y, len(checked))
-        if rows is not X and of_levels:
-            return X, y
-        checked, labels = check_rows(
-            self,
-            rows,
-            y,
-            allow_nd=images,
-            labels_declared=getattr(candidate, "classes", None) is not None,
-        )
-        if isinstance(self.estimator, Pipeline):
-            return X, y
-        return (X if isinstance(X, pd.DataFrame) else checked), labels
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -10,7 +10,7 @@ from os import PathLike
 from typing import Any
 
 from numpy.typing import ArrayLike
-from sklearn.base import is_regressor
+from sklearn.base import clone, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
@@ -26,6 +26,7 @@ from skfairdp.model_selection.candidates import (
     check_distributions,
     check_estimator,
     check_steps,
+    checked_rows,
     final_of,
     fit_on,
     planner,
@@ -47,8 +48,6 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
-from skfairdp.records.labels import count_rows
-from skfairdp.records.numbers import check_numbers
 
 
 def specify(
@@ -150,9 +149,9 @@ def specify(
     known = (ABSOLUTE, SQUARED) if numbers else ("accuracy", "auc")
     check_values(objective=(objective, Choice(known), NONE))
     best_by = objective or known[0]
-    if numbers:
-        check_numbers(final_of(estimator), y, count_rows(X))
     points = _points(estimator, candidates)
+    asking = clone(final_of(estimator))  # of which rows are checked, before a charge
+    X, y = checked_rows(asking, with_settings(estimator, points[0]), X, y)
     firsts = _firsts(estimator, points)
     source = NoiseSource()
     parts = divide(X, y, sensitive_features, float(holdout_fraction), source)

@@ -250,15 +250,19 @@ def test_the_ledger_hears_of_everything_once(tmp_path) -> None:
         ({"estimator": DPSGDRegressor(**FAST)}, "'estimator' has target_bounds=None"),
         ({"estimator": NUMBERS, "y": np.full(600, np.nan)}, "Input y contains NaN"),
         ({"estimator": NUMBERS, "y": np.ones(600)}, "y is constant"),
+        ({"X": np.full((600, 2), np.nan)}, "Input X contains NaN"),
+        ({"estimator": NUMBERS, "X": np.full((600, 2), np.nan)}, "Input X contains NaN"),
+        ({"y": None}, "y to be passed"),
         ({"estimator": NUMBERS, "candidates": {"target_bounds": [(0, 1)]}}, "names target_bounds"),
     ],
 )
 def test_bad_settings_are_refused(options, message, tmp_path) -> None:
     ledger = PrivacyLedger(tmp_path / "ledger.db")
     X, y, groups = town(600, 0.2)
-    given = {"sensitive_features": groups, "epsilon": 1.0, "tolerance": 0.1, "delta": 1e-4, "y": y}
+    given = {"sensitive_features": groups, "epsilon": 1.0, "tolerance": 0.1, "delta": 1e-4}
+    given |= {"X": X, "y": y}
     given |= options | {"ledger": ledger}
     model = given.pop("estimator", DPSGDClassifier(**FAST))
     with pytest.raises(ValueError, match=message):
-        specify(model, given.pop("candidates", GRID), X, given.pop("y"), **given)
+        specify(model, given.pop("candidates", GRID), given.pop("X"), given.pop("y"), **given)
     assert ledger.entries() == ()  # before any charge
