@@ -15,8 +15,12 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.fairness.notions import DERIVED, get_notion
-from skfairdp.fairness.number_notions import DISTRIBUTION_GAP, get_number_notions
+from skfairdp.fairness.notions import DERIVED, Notion, get_notion
+from skfairdp.fairness.number_notions import (
+    DISTRIBUTION_GAP,
+    NumberNotion,
+    get_number_notions,
+)
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.figures import as_given, significant_up
 from skfairdp.foundation.parameters import NONE, PROBABILITY, Choice, Number, check_values
@@ -182,7 +186,8 @@ def specify(
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
     terms = EvaluationSettings(
-        **compared,
+        notions=compared[0],
+        number_notions=compared[1],
         confidence_level=float(confidence_level),
         count_epsilon=price * (PREDICTIONS_SHARE if numbers else 1.0),
         groups=parts.groups,
@@ -206,18 +211,18 @@ def specify(
     return Specification(float(epsilon), float(tolerance), privacy, tried, level, best_of(tried))
 
 
-def _compared(notion: str, *, numbers: bool) -> dict[str, tuple[Any, ...]]:
-    """What certificates compare, by the name of their setting."""
+def _compared(notion: str, *, numbers: bool) -> tuple[tuple[Notion, ...], tuple[NumberNotion, ...]]:
+    """Notions of classes, and of numbers, that certificates compare: one of one kind."""
     if not numbers:
         check_values(notion=(notion, Choice(DERIVED)))
-        return {"notions": (get_notion(notion),)}
+        return (get_notion(notion),), ()
     found = get_number_notions([notion])
     if found[0].name != DISTRIBUTION_GAP:
         raise ValueError(
             f"notion={notion!r} has no bound from noisy counts; use 'distribution_gap', whose "
             "bound times the range of target_bounds is one for means too."
         )
-    return {"notions": (), "number_notions": found}
+    return (), found
 
 
 def _points(

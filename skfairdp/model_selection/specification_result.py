@@ -265,10 +265,16 @@ class Counted:
         if not isinstance(noisy, dict):
             chosen, bins = get_notion(notion), noisy.shape[-1]
             return cls(chosen, chosen.strata(final.classes_), noisy.sum(axis=-1), bins, 1.0)
-        grid = NumberGrid(*final.target_bounds_, GRID_CELLS)
+        low, high = final.target_bounds_
+        grid = NumberGrid(low, high, GRID_CELLS)
         (numbers,) = get_number_notions([notion])
         words, table = numbers.on_grid(GRID_CELLS - 1), noisy["predictions"][:, None, :]
         return cls(words, grid.strata, table, 1, PREDICTIONS_SHARE)
+
+    @property
+    def rates(self) -> tuple[Notion | NumberNotion, Sequence[Stratum]]:
+        """Notion and rates, as a claim takes them."""
+        return self.notion, self.strata
 
     @property
     def cells(self) -> bounds.NoisyCells:
@@ -293,24 +299,24 @@ def attempt_of(
     assert terms.count_epsilon is not None
     price, level, final = terms.count_epsilon, terms.level_of_one_claim, final_of(model)
     noisy: NoisyTables
-    classes = []
+    classes: list[Any] = []
     if terms.number_notions:
-        (compared,) = terms.number_notions
+        (name,) = (notion.name for notion in terms.number_notions)
         bounded = TargetBounds(*final.target_bounds_)
-        scoring = NumberScoring(bounded, objective, tolerance, compared.name)
+        scoring = NumberScoring(bounded, objective, tolerance, name)
         noisy = scoring.tables(model, held, price / PREDICTIONS_SHARE, source)
         score, _ = scoring.score_of(noisy)
     else:
         (notion,) = terms.notions
-        compared, classes = notion, np.asarray(final.classes_).tolist()
+        name, classes = notion.name, np.asarray(final.classes_).tolist()
         noisy = noisy_table(model, held, price, source, with_scores=objective == "auc")
         score, _ = score_of(noisy, objective, notion, final.classes_, tolerance=None)
-    counted = Counted.of(model, compared.name, noisy)
+    counted = Counted.of(model, name, noisy)
     with_labels = not terms.number_notions
     rests_on = holdout_assumptions(terms, held.groups, with_labels, ANSWERS_ASSUMED, classes)
     # Sizes are private: of the first table nothing is read.
-    basis, tables = Basis(terms, held.groups.labels, tuple(rests_on)), [counted.table] * 2
-    claim = noisy_claim((counted.notion, counted.strata), *tables, basis, counted.noises)
+    basis, rates = Basis(terms, held.groups.labels, tuple(rests_on)), counted.rates
+    claim = noisy_claim(rates, counted.table, counted.table, basis, counted.noises)
     cells = counted.cells
     lower = bounds.private_gap_lower_bound(cells, price, confidence_level=level)
     # What its rows have spent, not this fit alone.
