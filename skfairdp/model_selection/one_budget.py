@@ -24,7 +24,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.ledger.totals import covered
 from skfairdp.receipts import Charge, Quote, RowFacts
-from skfairdp.receipts.pricing import priced
+from skfairdp.receipts.quoted import priced
 from skfairdp.records import Given
 from skfairdp.records.rows import refuse_other_order
 
