@@ -21,7 +21,7 @@ LIMITS = {
     "FairPathClassifier.fit": (66, 490, 77),
     "certify": (40, 259, 61),
     "str of the certificate": (20, 105, 29),
-    "skfairdp report": (115, 896, 205),
+    "skfairdp report": (114, 896, 205),
 }
 
 # python -m tests.walk --counts
