@@ -32,12 +32,12 @@ def ledger_of(request: Request, rows: pd.DataFrame) -> tuple[PrivacyLedger | Non
     people = who(request, rows)
     if request.ledger is not None:
         ledger = PrivacyLedger(request.ledger)
-        return _named(request, ledger, _known(ledger, people))
+        return _named(request, ledger, ledger.data_set_of(people, _key(ledger)[1]))
     folder = request.data.absolute().parent
     own = folder / f"{request.data.stem}{SUFFIX}"
     for path in dict.fromkeys((own, *sorted(folder.glob(f"*{SUFFIX}")))):
         ledger = PrivacyLedger(path)
-        known = _known(ledger, people)
+        known = ledger.data_set_of(people, _key(ledger)[1])
         if known is not None:
             return _named(request, ledger, known)
     return _named(request, PrivacyLedger(own), None)
@@ -57,58 +57,47 @@ def _named(
 
 
 def remember(ledger: PrivacyLedger, people: pd.DataFrame) -> None:
-    """Let a ledger recognise these people; the key is made next to it, for its owner alone."""
-    key = _key(ledger)
-    ledger.recognise(people, _made_key(ledger) if key is None else key)
+    """Let a ledger recognise these people; the key is made next to it, for its owner alone.
 
-
-def _made_key(ledger: PrivacyLedger) -> bytes:
-    """Make the key of a ledger, or take the one that another program made just now.
-
-    The file gets its name only once it is whole, so that a broken run leaves no part of a key.
+    The file of the key gets its name only once it is whole, so that a broken run leaves no part.
     """
-    path = _key_file(ledger)
-    path.unlink(missing_ok=True)  # part of a key, which was never used: see `_key`
-    descriptor, whole = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(whole, path)
-    finally:
-        os.unlink(whole)
-    return path.read_bytes()
+    path, key = _key(ledger)
+    if key is None:
+        path.unlink(missing_ok=True)  # part of a key, which was never used: see `_key`
+        descriptor, whole = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(KEY_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):  # another program made one just now
+                os.link(whole, path)
+        finally:
+            os.unlink(whole)
+        key = path.read_bytes()
+    ledger.recognise(people, key)
 
 
-def _known(ledger: PrivacyLedger, people: pd.DataFrame) -> str | None:
-    key = _key(ledger)
-    return None if key is None else ledger.data_set_of(people, key)
+def _key(ledger: PrivacyLedger) -> tuple[Path, bytes | None]:
+    """Find the key of a ledger's digests of people: without it, they reveal nothing about rows.
 
-
-def _key(ledger: PrivacyLedger) -> bytes | None:
-    """Read the key of a ledger; None where it has none, or part of one that was never used."""
-    path = _key_file(ledger)
+    None where the file is missing, or holds part of a key that was never used.
+    """
+    path = ledger.path.with_name(f"{ledger.path.name}.key")
     if not path.is_file():
-        return None
+        return path, None
     key = path.read_bytes()
     if len(key) >= KEY_BYTES:
-        return key
+        return path, key
     with reading(ledger.path) as store:
         if not store.recognises_anyone:
-            return None
+            return path, None
     raise CommandError(
         f"The key {path} has {len(key)} bytes instead of {KEY_BYTES}. The ledger {ledger.path} "
         "needs it to recognise the people of a table. Put a copy of the whole key in its place. If "
         "there is none, delete the file, and name the data set of earlier runs by --data-set, so "
         f"that costs add up: skfairdp ledger {quote(str(ledger.path))} lists them."
     )
-
-
-def _key_file(ledger: PrivacyLedger) -> Path:
-    """Key of a ledger's digests of people: without it, they reveal nothing about rows."""
-    return ledger.path.with_name(f"{ledger.path.name}.key")
 
 
 def who(request: Request, rows: pd.DataFrame) -> pd.DataFrame:

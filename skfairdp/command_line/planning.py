@@ -15,9 +15,9 @@ import pandas as pd
 
 from skfairdp import PrivacyLedger, certifiable, quote
 from skfairdp.command_line.accounts import default_note
+from skfairdp.command_line.reading import looks_like_a_date
 from skfairdp.command_line.request import Request, encoder_of, estimator_of
 from skfairdp.command_line.table import People
-from skfairdp.command_line.written_cells import looks_like_a_date
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.number_notions import GRID_CELLS
 from skfairdp.fairness.smallest_gap import USEFUL, Showing, rate_variance, showing

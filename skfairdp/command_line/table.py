@@ -15,10 +15,9 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError, all_of
 from skfairdp.command_line.groups import checked_groups, with_groups_as_asked
-from skfairdp.command_line.reading import of_one_type
+from skfairdp.command_line.reading import as_read, of_one_type
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import Schema, public_schema, stated
-from skfairdp.command_line.written_cells import as_read
 from skfairdp.preprocessing.cells import distinct_cells, read_cells
 from skfairdp.records.identifier_names import looks_like_an_identifier, may_name_persons
 from skfairdp.records.labels import factorized

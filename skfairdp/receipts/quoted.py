@@ -141,7 +141,8 @@ class Quote:
             inner = [step.verdict for step in self.steps if step.verdict is not None]
             return max(inner, key=lambda one: one.ratio, default=None)
         n_features = None if self.facts is None else self.facts.n_features
-        epsilon = self.epsilon if math.isfinite(self.epsilon) else None
+        promised = math.inf if self.privacy is None else self.privacy.epsilon
+        epsilon = promised if math.isfinite(promised) else None
         return verdict_on(plan, n_features=n_features, crowd=self.crowd, epsilon=epsilon)
 
     def without_rows(self) -> Quote:
@@ -233,28 +234,29 @@ def verdict_on(
     if not ratios:
         return Verdict("useful", 0.0, "", "No release with noise depends on the number of records.")
     (release, cell), ratio = max(ratios.items(), key=lambda item: item[1])
-    enough = _enough(plan, ratio, epsilon)
     whom = "all records" if cell is None else f"all records of group {cell!r}"
     least = significant_up(ratio, 2)
     if ratio >= TOO_SMALL:
         text = (
             f"Too few records for a useful model: even if {whom} agreed in every step, the noise "
             f"on {release!r} would be {_times(significant_down(ratio, 2))} as their sum. "
-            f"Use more rows{enough}, a larger epsilon, larger batches, or fewer features or groups."
+            f"Use more rows{_enough(plan, ratio, epsilon)}, a larger epsilon, larger batches, or "
+            "fewer features or groups."
         )
         return Verdict("too small", ratio, release, text)
     if ratio >= DOUBTFUL:
         text = (
             f"Doubtful: the noise on {release!r} is {_times(least)} as the longest sum that "
             f"{whom} can reach together, and sums rarely reach a tenth of that. Expect a weak "
-            f"model, or use more rows{enough}."
+            f"model, or use more rows{_enough(plan, ratio, epsilon)}."
         )
         return Verdict("doubtful", ratio, release, text)
     allowed = f"in the release {release!r}, it is at most {least} of the largest sum of {whom}"
-    n = _records(plan)
-    if epsilon is None or not _learns_by_gradients(plan):
-        text = f"The noise allows learning: {allowed}."
-        return Verdict("useful", ratio, release, text)
+    n, by_gradients = _records(plan)
+    if epsilon is None or not by_gradients:
+        return Verdict("useful", ratio, release, f"The noise allows learning: {allowed}.")
+    # Two digits, as the rule is one of thumb.
+    shown = f"{float(f'{ENOUGH / epsilon:.2g}'):,.0f}"
     if n * epsilon < ENOUGH:
         measured = (
             f"up to {NOT_ENOUGH:,} records at ε = 1, every private classifier ranked worse by more "
@@ -266,36 +268,30 @@ def verdict_on(
             )
         text = (
             f"Fewer records than were shown to be enough: {math.floor(n):,}, where about "
-            f"{_about(ENOUGH / epsilon)} were at this ε. On public tables (docs/results/learners), "
+            f"{shown} were at this ε. On public tables (docs/results/learners), "
             f"{measured}. Expect a weaker model than without privacy. The noise itself allows "
             f"learning: {allowed}."
         )
         return Verdict("few", ratio, release, text)
     text = (
-        f"Enough records to learn from: from about {_about(ENOUGH / epsilon)} on at this ε, the "
+        f"Enough records to learn from: from about {shown} on at this ε, the "
         "best private classifier came within 0.03 (area under the ROC curve) of boosted trees "
         f"without privacy on public tables (docs/results/learners). The noise: {allowed}."
     )
     return Verdict("useful", ratio, release, text)
 
 
-def _about(n: float) -> str:
-    """Write a number of records to two digits, as the rule is one of thumb."""
-    return f"{float(f'{n:.2g}'):,.0f}"
-
-
-def _learns_by_gradients(plan: Plan) -> bool:
-    """Whether the plan is that of a learner like those that were measured."""
-    return any(block.name == "gradient" for each in plan.segments for block in each.blocks)
-
-
-def _records(plan: Plan) -> float:
-    """Records behind the steps of a plan."""
-    totals = (
-        sum(size / rate for size, rate in zip(s.expected_sizes, s.rates, strict=True))
-        for s in plan.segments
-    )
-    return max(totals, default=0.0)
+def _records(plan: Plan) -> tuple[float, bool]:
+    """Records behind the steps of a plan, and whether these are steps of gradients."""
+    most, by_gradients = 0.0, False
+    for segment in plan.segments:
+        n = 0.0
+        for size, rate in zip(segment.expected_sizes, segment.rates, strict=True):
+            n += size / rate
+        most = max(most, n)
+        for block in segment.blocks:
+            by_gradients = by_gradients or block.name == "gradient"
+    return most, by_gradients
 
 
 def _times(figure: str) -> str:
@@ -308,8 +304,9 @@ def _enough(plan: Plan, ratio: float, epsilon: float | None) -> str:
 
     At the same budget and sampling rates, the noise stays and signals grow with the records.
     """
-    n = _records(plan) * ratio / DOUBTFUL
-    if epsilon is not None and _learns_by_gradients(plan):
+    n, by_gradients = _records(plan)
+    n *= ratio / DOUBTFUL
+    if epsilon is not None and by_gradients:
         n = max(n, ENOUGH / epsilon)
     if not 0 < n < 1e12:
         return ""

@@ -63,6 +63,7 @@ _ABOUT = re.compile(
 )
 _OF_SEVERAL = re.compile(rf"(?:^| )(?:{'|'.join(_SHARED)})(?: |$)")
 _PLACE = re.compile(_ROWS)
+_ACCENTS = re.compile("[\u0300-\u036f]")  # behind the letters that they belong to
 
 
 def looks_like_an_identifier(name: Hashable) -> bool:
@@ -80,7 +81,5 @@ def may_name_persons(name: Hashable) -> bool:
 def words_of(name: Hashable) -> str:
     """Words of a column's name, in small letters without accents."""
     split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower().replace("ß", "ss")
-    letters = "".join(
-        c for c in unicodedata.normalize("NFKD", split) if not unicodedata.combining(c)
-    )
+    letters = _ACCENTS.sub("", unicodedata.normalize("NFKD", split))
     return re.sub(r"[_\W]+", " ", letters)

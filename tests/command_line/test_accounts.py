@@ -26,11 +26,15 @@ def key_of(ledger: PrivacyLedger) -> Path:
     return Path(f"{ledger.path}.key")
 
 
+def known(ledger: PrivacyLedger, people: pd.DataFrame) -> str | None:
+    return ledger.data_set_of(people, accounts._key(ledger)[1])
+
+
 def test_people_are_recognised_with_a_key_for_its_owner_alone(ledger: PrivacyLedger) -> None:
-    assert accounts._known(ledger, PEOPLE) is None
+    assert known(ledger, PEOPLE) is None
     accounts.remember(ledger, PEOPLE)
-    assert accounts._known(ledger, PEOPLE[::-1]) == "loans"
-    assert accounts._known(ledger, OTHERS) is None
+    assert known(ledger, PEOPLE[::-1]) == "loans"
+    assert known(ledger, OTHERS) is None
     assert key_of(ledger).stat().st_mode & 0o077 == 0
     assert [p.name for p in ledger.path.parent.glob("spent.db.key*")] == ["spent.db.key"]
 
@@ -40,21 +44,21 @@ def test_the_next_run_replaces_a_key_that_a_killed_run_left_unfinished(
     ledger: PrivacyLedger, left: bytes
 ) -> None:
     key_of(ledger).write_bytes(left)
-    assert accounts._known(ledger, PEOPLE) is None
+    assert known(ledger, PEOPLE) is None
     accounts.remember(ledger, PEOPLE)
     assert len(key_of(ledger).read_bytes()) == accounts.KEY_BYTES
-    assert accounts._known(ledger, PEOPLE) == "loans"
+    assert known(ledger, PEOPLE) == "loans"
 
 
 def test_a_cut_key_that_was_used_is_refused_with_what_to_do(ledger: PrivacyLedger) -> None:
     accounts.remember(ledger, PEOPLE)
     whole = key_of(ledger).read_bytes()
     key_of(ledger).write_bytes(b"")
-    for use in (accounts._known, accounts.remember):
+    for use in (known, accounts.remember):
         with pytest.raises(CommandError, match=r"has 0 bytes instead of 32.*--data-set"):
             use(ledger, PEOPLE)
     key_of(ledger).write_bytes(whole)
-    assert accounts._known(ledger, PEOPLE) == "loans"
+    assert known(ledger, PEOPLE) == "loans"
 
 
 @pytest.mark.parametrize("broken", ["fsync", "link"])
@@ -83,4 +87,4 @@ def test_the_key_of_another_run_at_the_same_time_is_taken(
     monkeypatch.setattr(os, "link", late)
     accounts.remember(ledger, PEOPLE)
     assert key_of(ledger).read_bytes() == b"k" * accounts.KEY_BYTES
-    assert accounts._known(ledger, PEOPLE) == "loans"
+    assert known(ledger, PEOPLE) == "loans"

@@ -115,8 +115,10 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
         )
         for item in rates
     )
+    with_intervals = any(item.low is not None for item in rates)
+    notes = (*([_INTERVALS] if with_intervals else []), *([_NOISY] if noisy else []))
     if claim.notion == DISTRIBUTION_GAP:
-        return _shares_up_to(claim, rates, rows)
+        return _shares_up_to(claim, rates, rows, notes)
     title = f"{claim.rates.capitalize()} by group"
     shown = ", ".join(
         f"{item.group}{'' if item.stratum == 'all' else f' ({item.stratum})'} {item.rate:.3f}"
@@ -126,19 +128,14 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
     draw = partial(draw_rates, rates, claim.rates)
     picture = Picture(f"{title}, {claim.scope}: {shown}.", 0.9 + 0.32 * len(rates), draw)
     table = _by_group(f"{title}, {claim.scope}", ("Rate", "95 % interval", *counts), rows)
-    return Section(title, (table, picture, *_notes(rates)), extra=True)
-
-
-def _notes(rates: tuple[GroupRate, ...]) -> Iterator[str]:
-    """Say what intervals and counts of a table of rates are."""
-    if any(item.low is not None for item in rates):
-        yield _INTERVALS
-    if any(item.noisy for item in rates):
-        yield _NOISY
+    return Section(title, (table, picture, *notes), extra=True)
 
 
 def _shares_up_to(
-    claim: FairnessGuarantee, rates: tuple[GroupRate, ...], rows: tuple[tuple[str, ...], ...]
+    claim: FairnessGuarantee,
+    rates: tuple[GroupRate, ...],
+    rows: tuple[tuple[str, ...], ...],
+    notes: tuple[str, ...],
 ) -> Section:
     """Shares of predictions at or below each number, and the number that half of them reach."""
     half: dict[str, str] = {}
@@ -154,7 +151,7 @@ def _shares_up_to(
     picture = Picture(words, 2.8, partial(draw_shares, rates))
     headings = ("Share", "95 % interval", "Predictions counted", "Rows")
     table = _by_group(f"{title}, {claim.scope}", headings, rows)
-    elements = (*([middle] if half else []), picture, table, *_notes(rates))
+    elements = (*([middle] if half else []), picture, table, *notes)
     return Section(title, elements, extra=True)
 
 

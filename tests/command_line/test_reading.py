@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 from skfairdp.command_line.parsing import _parser
-from skfairdp.command_line.reading import read_rows
+from skfairdp.command_line.reading import as_read, looks_like_a_date, read_rows
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.table import people_of
-from skfairdp.command_line.written_cells import as_read, looks_like_a_date
 from skfairdp.preprocessing.cells import days, read_cells
 
 
