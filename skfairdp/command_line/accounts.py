@@ -30,15 +30,16 @@ def ledger_of(request: Request, rows: pd.DataFrame) -> tuple[PrivacyLedger | Non
     if request.no_ledger:
         return None, False
     people = who(request, rows)
-    if request.ledger is not None:
-        ledger = PrivacyLedger(request.ledger)
-        return _named(request, ledger, ledger.data_set_of(people, _key(ledger)[1]))
     folder = request.data.absolute().parent
     own = folder / f"{request.data.stem}{SUFFIX}"
-    for path in dict.fromkeys((own, *sorted(folder.glob(f"*{SUFFIX}")))):
+    paths = (
+        [own, *sorted(folder.glob(f"*{SUFFIX}"))] if request.ledger is None else [request.ledger]
+    )
+    for path in dict.fromkeys(paths):
         ledger = PrivacyLedger(path)
-        known = ledger.data_set_of(people, _key(ledger)[1])
-        if known is not None:
+        _, key = _key(ledger)
+        known = None if key is None else ledger.data_set_of(people, key)
+        if known is not None or path == request.ledger:
             return _named(request, ledger, known)
     return _named(request, PrivacyLedger(own), None)
 

@@ -27,7 +27,8 @@ def key_of(ledger: PrivacyLedger) -> Path:
 
 
 def known(ledger: PrivacyLedger, people: pd.DataFrame) -> str | None:
-    return ledger.data_set_of(people, accounts._key(ledger)[1])
+    _, key = accounts._key(ledger)
+    return None if key is None else ledger.data_set_of(people, key)
 
 
 def test_people_are_recognised_with_a_key_for_its_owner_alone(ledger: PrivacyLedger) -> None:

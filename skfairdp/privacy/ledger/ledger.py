@@ -325,24 +325,21 @@ class PrivacyLedger:
         with reading(self.path) as store:
             return store.holds(Head(int(position), digest))
 
-    def data_set_of(self, people: pd.DataFrame, key: bytes | None) -> str | None:
+    def data_set_of(self, people: pd.DataFrame, key: bytes) -> str | None:
         """Find the name under which the same people are known.
 
         Parameters
         ----------
         people : DataFrame of shape (n_rows, n_columns)
             All rows of a table, or the ids of its people, in any order.
-        key : bytes or None
-            At least 32 random bytes, kept with the rows and apart from the ledger; None: there is
-            no key, and so nobody is recognised.
+        key : bytes
+            At least 32 random bytes, kept with the rows and apart from the ledger.
 
         Returns
         -------
         str or None
             None where `recognise` was never called with them and this key.
         """
-        if key is None:
-            return None
         with reading(self.path) as store:
             return store.data_set_of(people, key)
 
