@@ -112,8 +112,9 @@ def known_classes(truth: NDArray, guess: NDArray, classes: Sequence | None) -> l
         if found.dtype.kind == "f" and (found % 1.0 != 0.0).any():
             raise ValueError(
                 "y_true or y_pred holds numbers with fractions, which are no labels. Compare "
-                "predicted numbers by group_gap with notion='distribution_gap' or 'mean_gap', and "
-                "name labels that are such numbers by classes=."
+                "predicted numbers by group_gap with notion='distribution_gap' or 'mean_gap', or "
+                "by fairness_report with numeric=True, and name labels that are such numbers by "
+                "classes=."
             )
         return found.tolist()
     known: list[Hashable] = np.asarray(classes).tolist()

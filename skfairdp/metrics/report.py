@@ -1,4 +1,4 @@
-"""Report of a model's rates and errors for each group."""
+"""Report of a model's rates and errors for each group, and of its predicted numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from fairlearn.metrics import MetricFrame, count, selection_rate
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import recall_score, roc_auc_score
 
+from skfairdp.fairness.number_notions import NUMBER_NOTIONS
 from skfairdp.metrics.gaps import check_abstention, check_positive, known_classes, label_arrays
-from skfairdp.records.groups import encode_groups
+from skfairdp.metrics.number_gaps import finite_numbers, table_of_numbers
+from skfairdp.records.groups import Groups, encode_groups
 
 AMONG_ALL = "_among_all"
 
@@ -32,19 +34,20 @@ class FairnessReport:
         "equal_opportunity", "equalized_odds", "accuracy_parity" and, with scores,
         "roc_auc". NaN where a group has no rows that the rate speaks of, or where
         there is only one group. With abstentions also "coverage", and the first four
-        with "_among_all" added.
+        with "_among_all" added. Of numbers "distribution_gap", "mean_gap",
+        "mean_absolute_error" and "r2".
     n_rows : int
         Rows that the report is about.
     n_dropped : int
         Rows left out because they have no group.
-    pos_label : scalar
-        The favourable label.
+    pos_label : scalar or None
+        The favourable label. None: the report is about numbers.
     """
 
     gaps: dict[str, float]
     n_rows: int
     n_dropped: int
-    pos_label: Hashable
+    pos_label: Hashable | None
     _by_group: pd.DataFrame = field()
 
     def to_frame(self) -> pd.DataFrame:
@@ -55,31 +58,45 @@ class FairnessReport:
         DataFrame
             A copy. Columns: count, selection_rate, accuracy, true_positive_rate,
             false_positive_rate and, with scores, roc_auc. With abstentions also
-            answered, coverage, and the four rates with "_among_all" added.
+            answered, coverage, and the four rates with "_among_all" added. Of numbers: count,
+            mean_target, mean_prediction, mean_absolute_error, r2, and distribution_gap and
+            mean_gap, the largest distances of a group from any other one.
         """
         return self._by_group.copy()
 
     def __str__(self) -> str:
         with pd.option_context("display.width", 200, "display.max_columns", 20):
-            table = self._by_group.to_string(float_format=lambda value: f"{value:.3f}")
-        gaps = "\n".join(f"  {name}: {_shown(gap)}" for name, gap in self.gaps.items())
+            table = self._by_group.to_string(float_format=self._figure)
+        gaps = "\n".join(f"  {name}: {self._shown(gap)}" for name, gap in self.gaps.items())
         return f"{self._heading()}\n{table}\nLargest gap between two groups:\n{gaps}"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        table = self._by_group.to_html(float_format=lambda value: f"{value:.3f}", na_rep="–")
-        items = "".join(f"<li>{name}: {_shown(gap)}</li>" for name, gap in self.gaps.items())
+        table = self._by_group.to_html(float_format=self._figure, na_rep="–")
+        items = "".join(f"<li>{name}: {self._shown(gap)}</li>" for name, gap in self.gaps.items())
         return (
             f"<p>{html.escape(self._heading())}</p>{table}"
             f"<p>Largest gap between two groups:</p><ul>{items}</ul>"
         )
 
+    def _figure(self, value: float) -> str:
+        """A rate, or a number in units of the target, which may be of any size."""
+        return f"{value:.4g}" if self.pos_label is None else f"{value:.3f}"
+
+    def _shown(self, gap: float) -> str:
+        if math.isnan(gap):
+            return "not defined (a group lacks such rows)"
+        return self._figure(gap)
+
     def _heading(self) -> str:
         left = f"{self.n_dropped} more without a group left out"
         dropped = left if self.n_dropped else "every row has a group"
+        about = "predicted numbers"
+        if self.pos_label is not None:
+            about = f"favourable label {self.pos_label!r}"
         return (
-            f"{self.n_rows} rows ({dropped}); favourable label {self.pos_label!r}; "
+            f"{self.n_rows} rows ({dropped}); {about}; "
             "estimates on these rows, no confidence attached"
         )
 
@@ -93,13 +110,14 @@ def fairness_report(
     pos_label: Hashable | None = None,
     abstention_label: Hashable | None = None,
     classes: Sequence[Hashable] | None = None,
+    numeric: bool = False,
 ) -> FairnessReport:
-    """Rates of each group, and the gaps between groups, on fairlearn's MetricFrame.
+    """Rates or errors of each group, and the gaps between groups, on fairlearn's MetricFrame.
 
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_rows,)
-        True and predicted labels of any type.
+        True and predicted labels of any type, or numbers.
     sensitive_features : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
         Group of each row; several columns are intersected. Rows without a group (None,
         NaN or ``pd.NA`` in any column) are left out and counted.
@@ -116,6 +134,9 @@ def fairness_report(
     classes : sequence or None, default=None
         All labels that exist, in your order; the last of two is the favourable one unless
         `pos_label` names it. None takes those that occur in `y_true` or `y_pred`, sorted.
+    numeric : bool, default=False
+        Whether `y_true` and `y_pred` are numbers, with errors and distances in place of rates. It
+        is never guessed; the four arguments of labels and scores are left out.
 
     Returns
     -------
@@ -127,7 +148,8 @@ def fairness_report(
     ValueError
         If lengths differ, no row has a group, `pos_label` is not a label (where one label alone
         occurs, the other one may be favourable), a label is not one of `classes`, there are more
-        than two labels and none is named, or `abstention_label` is a true label.
+        than two labels and none is named, `abstention_label` is a true label, or with `numeric` a
+        value is no finite number.
 
     Examples
     --------
@@ -139,12 +161,22 @@ def fairness_report(
     ... )
     >>> report.gaps["demographic_parity"], report.n_dropped
     (0.5, 1)
+    >>> groups = ["a", "a", "b", "b"]
+    >>> wages = [[20.0, 31.5, 24.0, 28.0], [22.0, 30.0, 25.0, 29.0]]
+    >>> fairness_report(*wages, sensitive_features=groups, numeric=True).gaps["mean_gap"]
+    1.0
     """
+    if numeric:
+        own = {"y_score": y_score, "pos_label": pos_label}
+        own |= {"abstention_label": abstention_label, "classes": classes}
+        if named := [name for name, value in own.items() if value is not None]:
+            raise ValueError(
+                f"numeric=True compares predicted numbers: leave {', '.join(named)} out, or call "
+                "fairness_report without numeric for labels."
+            )
+        return _report_of_numbers(y_true, y_pred, sensitive_features)
     truth, guess = label_arrays(y_true, y_pred)
-    groups = encode_groups(sensitive_features, n_rows=len(truth), on_missing="drop")
-    kept = groups.codes >= 0
-    if not kept.any():
-        raise ValueError("sensitive_features has no value in any row; nothing can be compared.")
+    groups, kept = _of_groups(sensitive_features, len(truth))
     answers = guess
     if abstention_label is not None:
         check_abstention(abstention_label, truth)
@@ -178,13 +210,42 @@ def fairness_report(
         coverage = given / asked.where(asked > 0)
         counted = pd.DataFrame({"count": asked, "answered": given, "coverage": coverage})
         table = pd.concat([counted, answered, among_all.add_suffix(AMONG_ALL)], axis=1)
-    gaps = _gaps(table.iloc[:-1])
+    return _report(table, _gaps(table.iloc[:-1]), groups, kept, pos_label)
+
+
+def _of_groups(sensitive_features: Any, n_rows: int) -> tuple[Groups, NDArray[np.bool_]]:
+    """Groups of the rows, and which rows have one."""
+    groups = encode_groups(sensitive_features, n_rows=n_rows, on_missing="drop")
+    kept = groups.codes >= 0
+    if not kept.any():
+        raise ValueError("sensitive_features has no value in any row; nothing can be compared.")
+    return groups, kept
+
+
+def _report(
+    table: pd.DataFrame,
+    gaps: dict[str, float],
+    groups: Groups,
+    kept: NDArray[np.bool_],
+    pos_label: Hashable | None,
+) -> FairnessReport:
+    """Name the rows of a table after the groups."""
     table.index = pd.Index([*map(str, groups.labels), "overall"], name="group")
     return FairnessReport(gaps, int(kept.sum()), int((~kept).sum()), pos_label, table)
 
 
-def _shown(gap: float) -> str:
-    return "not defined (a group lacks such rows)" if math.isnan(gap) else f"{gap:.3f}"
+def _report_of_numbers(
+    y_true: ArrayLike, y_pred: ArrayLike, sensitive_features: Any
+) -> FairnessReport:
+    label_arrays(y_true, y_pred)  # of one length
+    truth = finite_numbers(y_true, "y_true", "numeric=True")
+    guess = finite_numbers(y_pred, "y_pred", "numeric=True")
+    groups, kept = _of_groups(sensitive_features, len(truth))
+    table = table_of_numbers(truth[kept], guess[kept], groups.codes[kept], len(groups.labels))
+    by_group = table.iloc[:-1]
+    gaps = {name: float(table[name].iloc[-1]) for name in NUMBER_NOTIONS}
+    gaps |= {name: _spread(by_group[name]) for name in ("mean_absolute_error", "r2")}
+    return _report(table, gaps, groups, kept, None)
 
 
 def _gaps(by_group: pd.DataFrame) -> dict[str, float]:

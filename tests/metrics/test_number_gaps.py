@@ -1,8 +1,9 @@
-"""Gaps of predicted numbers agree with scipy and fairlearn, and refuse what is no number."""
+"""Gaps and reports of predicted numbers agree with other libraries, and refuse other values."""
 
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,11 @@ from fairlearn.metrics import MetricFrame, mean_prediction
 from scipy.stats import ks_2samp
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import mean_absolute_error, r2_score
 from sklearn.model_selection import cross_validate
 
-from skfairdp.metrics import AccuracyUnderGapScorer, GapScorer, group_gap
+from skfairdp.fairness.number_notions import NUMBER_NOTIONS
+from skfairdp.metrics import AccuracyUnderGapScorer, GapScorer, fairness_report, group_gap
 
 
 @pytest.fixture
@@ -66,3 +69,79 @@ def test_what_is_no_number_is_refused(rows, change, options, message):
     given = {"sensitive_features": a, "notion": "mean_gap", **options}
     with pytest.raises(ValueError, match=message):
         group_gap(y, change(p), **given)
+
+
+def test_a_report_of_numbers_equals_figures_computed_by_hand(rows):
+    y, p, a = rows
+    y = y + 0.5 * p
+    report = fairness_report(y, p, sensitive_features=a, numeric=True)
+    table = report.to_frame()
+    assert [*table.index] == ["0", "1", "2", "overall"]
+    for name in table.index:
+        mask = np.full(300, True) if name == "overall" else a == int(name)
+        row = table.loc[name]
+        assert row["count"] == mask.sum()
+        assert row["mean_target"] == pytest.approx(y[mask].mean())
+        assert row["mean_prediction"] == pytest.approx(p[mask].mean())
+        assert row["mean_absolute_error"] == pytest.approx(mean_absolute_error(y[mask], p[mask]))
+        assert row["r2"] == pytest.approx(r2_score(y[mask], p[mask]))
+    for code in range(3):
+        others = [p[a == other] for other in range(3) if other != code]
+        far = max(ks_2samp(p[a == code], other).statistic for other in others)
+        assert table.loc[str(code), "distribution_gap"] == pytest.approx(far, abs=1e-12)
+        apart = max(abs(p[a == code].mean() - other.mean()) for other in others)
+        assert table.loc[str(code), "mean_gap"] == pytest.approx(apart)
+    for notion in NUMBER_NOTIONS:
+        gap = group_gap(y, p, sensitive_features=a, notion=notion)
+        assert report.gaps[notion] == table.loc["overall", notion] == gap
+    for name in ("mean_absolute_error", "r2"):
+        assert report.gaps[name] == pytest.approx(np.ptp(table[name].iloc[:3]))
+    assert report.pos_label is None
+    assert "predicted numbers" in str(report)
+    assert "predicted numbers" in report._repr_html_()
+
+
+def test_a_report_of_numbers_leaves_out_rows_without_a_group(rows):
+    y, p, a = rows
+    holes = pd.Series(a, dtype=object)
+    holes.iloc[:7] = None
+    report = fairness_report(y, p, sensitive_features=holes, numeric=True)
+    assert (report.n_rows, report.n_dropped) == (293, 7)
+    kept = fairness_report(y[7:], p[7:], sensitive_features=a[7:], numeric=True)
+    pd.testing.assert_frame_equal(report.to_frame(), kept.to_frame())
+
+
+def test_figures_of_numbers_that_are_not_defined_are_nan():
+    alone = fairness_report([1.5, 2.0], [1.0, 2.0], sensitive_features=["a", "a"], numeric=True)
+    assert all(math.isnan(gap) for gap in alone.gaps.values())
+    y, p, a = [1.0, 1.0, 2.0, 3.0], [1.0, 2.0, 2.0, 3.0], ["a", "a", "b", "b"]
+    report = fairness_report(y, p, sensitive_features=a, numeric=True)
+    assert math.isnan(report.to_frame().loc["a", "r2"])  # of equal targets
+    assert math.isnan(report.gaps["r2"])
+    assert report.gaps["distribution_gap"] == 0.5
+
+
+def test_small_numbers_are_printed_with_their_figures():
+    y, a = [1e-5, 2.25e-5, 1e-5, 4e-5], ["a", "a", "b", "b"]
+    report = fairness_report(y, y, sensitive_features=a, numeric=True)
+    assert "1.625e-05" in str(report)
+    assert "1.625e-05" in report._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda p: np.where(p > 1, np.nan, p), {}, "y_pred must hold finite numbers"),
+        (lambda p: p.astype(str), {}, "y_pred must hold finite numbers"),
+        (lambda p: p[:-1], {}, "y_pred. must hold one"),
+        (lambda p: p, {"pos_label": 1}, "leave pos_label out"),
+        (lambda p: p, {"y_score": [1], "classes": [0, 1]}, "leave y_score, classes out"),
+        (lambda p: p, {"numeric": False}, "fairness_report with numeric=True"),
+        (lambda p: p, {"sensitive_features": [None] * 300}, "no value in any row"),
+    ],
+)
+def test_a_report_of_numbers_refuses_other_values_by_name(rows, change, options, message):
+    y, p, a = rows
+    given = {"sensitive_features": a, "numeric": True, **options}
+    with pytest.raises(ValueError, match=message):
+        fairness_report(y, change(p), **given)
