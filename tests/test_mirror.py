@@ -10,21 +10,7 @@ PACKAGE, TESTS = Path(skfairdp.__file__).parent, Path(__file__).parent
 # Folders whose tests are about the whole package.
 OF_ALL = {"attacks", "benchmarks", "common", "docs", "journeys", "outside", "slow"}
 # Files about several modules of their folder at once, and what they have in common.
-OF_SEVERAL = {
-    "aggregation/test_fairpate.py": "the second classifier of pate.py",
-    "certificate/test_certifiable.py": "questions of protocol.py, as a certificate asks them",
-    "certificate/test_filed.py": "everything that is filed with a certificate",
-    "command_line/test_numeric.py": "one option of `report`",
-    "comparators/test_effect.py": "what every method lowers",
-    "comparators/test_loss_terms.py": "terms of all losses",
-    "datasets/test_openml.py": "all loaders that know OpenML",
-    "datasets/test_real_rows.py": "all loaders, on the files",
-    "engine/test_devices.py": "everything that runs on a device",
-    "metrics/test_abstention.py": "gaps and reports of predictions that abstain",
-    "privacy/accounting/test_coarse_accounting.py": "the grid of tests/coarse_accounting.py",
-    "privacy/test_laplace_sums.py": "plan and accounting of one kind of release",
-    "representation/test_certified_pipelines.py": "claims about Pipelines with a release",
-}
+OF_SEVERAL = {"engine/test_devices.py": "everything that runs on a device"}
 
 
 def has_module(test: Path) -> bool:

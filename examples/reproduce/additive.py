@@ -5,7 +5,8 @@ fifth is held out, on Diabetes 130-US Hospitals a fifth of the patients. DP-EBM 
 defaults, and with settings that are chosen on three quarters and a quarter of the training rows of
 the first split, for each data set and budget; this choice is not charged to its budget. Limits
 without privacy: the additive model's own steps without noise; the exact minimum of the logistic
-loss for its inputs, with the best of RIDGES by the same part of training rows; boosted trees. Run
+loss for its inputs, with the best of RIDGES by the same part of training rows; both again with the
+levels of an encoder that has its share of ε = 1 and nothing declared; boosted trees. Run
 
     python examples/reproduce/additive.py fit RESULTS.jsonl [--data adult ...] [--epsilons 1 ...]
         [--methods additive undeclared noiseless ridge boosted]
@@ -70,6 +71,8 @@ RIDGES = (0.001, 0.01, 0.1, 1.0)  # scikit-learn's C, of inputs of norm 4
 LIMITS = {
     "noiseless": "steps without noise",
     "ridge": "exact minimum with a ridge",
+    "undeclared_noiseless": "steps without noise, nothing declared",
+    "undeclared_ridge": "exact minimum with a ridge, nothing declared",
     "boosted": "boosted trees",
 }
 
@@ -92,17 +95,30 @@ def additive(bunch: Any, train: np.ndarray, epsilon: float, settings: dict) -> A
     return model.fit(bunch.data[train], bunch.target[train]).decision_function
 
 
-def undeclared(bunch: Any, train: np.ndarray, epsilon: float, settings: dict) -> Any:
-    """Our model behind an encoder that learns bins and categories, under one budget."""
+def renamed(table: pd.DataFrame) -> pd.DataFrame:
+    """Codes without names of identifiers, which the encoder refuses undeclared."""
+    return table.rename(columns=lambda name: name.removesuffix("_id"))
 
-    def rows(table: pd.DataFrame) -> pd.DataFrame:
-        # Codes have no names of identifiers, which the encoder refuses undeclared.
-        return table.rename(columns=lambda name: name.removesuffix("_id"))
 
+def behind_encoder(bunch: Any, train: np.ndarray, epsilon: float, settings: dict) -> Any:
+    """Our model in a pipeline with an encoder that learns bins and categories, one budget."""
     last = DPAdditiveClassifier(**settings, delta=DELTA, progress=False)
     steps = make_pipeline(PrivateTableEncoder(encoding="levels"), last)
-    model = fit_within(steps, rows(bunch.data[train]), bunch.target[train], epsilon=epsilon)
-    return lambda table: model.decision_function(rows(table))
+    return fit_within(steps, renamed(bunch.data[train]), bunch.target[train], epsilon=epsilon)
+
+
+def undeclared(bunch: Any, train: np.ndarray, epsilon: float, settings: dict) -> Any:
+    """Our model with nothing declared."""
+    model = behind_encoder(bunch, train, epsilon, settings)
+    return lambda table: model.decision_function(renamed(table))
+
+
+def undeclared_noiseless(bunch: Any, train: np.ndarray, epsilon: None, settings: dict) -> Any:
+    """Our model without noise, with an encoder's levels at ε = 1; not private."""
+    encoder = behind_encoder(bunch, train, 1.0, settings)[0]
+    model = DPAdditiveClassifier(**settings, epsilon=math.inf, delta=DELTA, progress=False)
+    model.fit(encoder.transform(renamed(bunch.data[train])), bunch.target[train])
+    return lambda table: model.decision_function(encoder.transform(renamed(table)))
 
 
 def noiseless(bunch: Any, train: np.ndarray, epsilon: None, settings: dict) -> Any:
@@ -113,10 +129,21 @@ def noiseless(bunch: Any, train: np.ndarray, epsilon: None, settings: dict) -> A
 def ridge(bunch: Any, train: np.ndarray, epsilon: None, settings: dict) -> Any:
     """Exact minimum for our model's inputs; not private."""
     binner = PublicBinner(bunch.bounds, bunch.categories, n_bins=16).fit(bunch.data)
-    design = Design([level for _, level in levels_of(binner.transform(bunch.data[:2]))])
+    return exact(binner.transform, bunch, train, settings)
+
+
+def undeclared_ridge(bunch: Any, train: np.ndarray, epsilon: None, settings: dict) -> Any:
+    """Exact minimum for our model's inputs, with an encoder's levels at ε = 1; not private."""
+    encoder = behind_encoder(bunch, train, 1.0, {})[0]
+    return exact(lambda table: encoder.transform(renamed(table)), bunch, train, settings)
+
+
+def exact(levels: Any, bunch: Any, train: np.ndarray, settings: dict) -> Any:
+    """Exact minimum of the logistic loss with a ridge, for tables of `levels`."""
+    design = Design([level for _, level in levels_of(levels(bunch.data[:2]))])
 
     def inputs(table: pd.DataFrame) -> csr_matrix:
-        return csr_matrix(design.rows(binner.transform(table)))
+        return csr_matrix(design.rows(levels(table)))
 
     model = LogisticRegression(**settings, max_iter=300)
     model.fit(inputs(bunch.data[train]), bunch.target[train])
@@ -199,11 +226,11 @@ def results_in(path: Path, parts: Sequence[str] = PARTS) -> pd.DataFrame:
     return rows
 
 
-def best_ridge(bunch: Any, train: np.ndarray) -> dict:
-    """The ridge with the largest AUC on a quarter of the training rows."""
+def best_ridge(fit: Any, bunch: Any, train: np.ndarray) -> dict:
+    """The ridge of a limit with the largest AUC on a quarter of the training rows."""
     test = held_out(bunch, 0, 0.25, among=train)
     tried = [{"C": C} for C in RIDGES]
-    aucs = [measured(ridge, bunch, train & ~test, test, 0.0, one)["auc"] for one in tried]
+    aucs = [measured(fit, bunch, train & ~test, test, 0.0, one)["auc"] for one in tried]
     return tried[int(np.argmax(aucs))]
 
 
@@ -215,6 +242,8 @@ def fit(path: Path, names: list[str], epsilons: list[float], methods: list[str])
         "undeclared": undeclared,
         "noiseless": noiseless,
         "ridge": ridge,
+        "undeclared_noiseless": undeclared_noiseless,
+        "undeclared_ridge": undeclared_ridge,
         "boosted": boosted,
     }
     for name in names:
@@ -232,8 +261,8 @@ def fit(path: Path, names: list[str], epsilons: list[float], methods: list[str])
                     settings = {"pairs": 8} if method == "pairs" else {}
                     if method == "tuned":
                         settings = chosen(bunch, ~first, epsilon)
-                    elif method == "ridge":
-                        settings = best_ridge(bunch, ~first)
+                    elif method in ("ridge", "undeclared_ridge"):
+                        settings = best_ridge(trained_by[method], bunch, ~first)
                 found = measured(trained_by[method], bunch, ~test, test, epsilon, settings)
                 add(path, {"job": job, "settings": settings} | found)
 

@@ -25,15 +25,15 @@ from skfairdp.certificate.facts import (
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.outcomes import Outcomes
 from skfairdp.certificate.released_events import uncounted_tables, unlike_training
-from skfairdp.fairness.derivation import Derivation
-from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
-from skfairdp.fairness.kinds import KINDS, BoundKind
-from skfairdp.fairness.notions import NOTIONS
-from skfairdp.fairness.recomputing import (
+from skfairdp.fairness.derivation import (
+    Derivation,
     recomputed_bound,
     recomputed_estimate,
     recomputed_intervals,
 )
+from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
+from skfairdp.fairness.kinds import KINDS, BoundKind
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED, FROM_ROWS, SCOPES
 from skfairdp.foundation.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
-from skfairdp.fairness.derivation import Derivation
+from skfairdp.fairness.derivation import Derivation, recomputed_intervals
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, group_text
 from skfairdp.fairness.kinds import NOISY_COUNTS
-from skfairdp.fairness.recomputing import recomputed_intervals
 from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.foundation.figures import rounded_down, rounded_up
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_rate_intervals
 from skfairdp.fairness.guarantee import group_text
-from skfairdp.foundation.figures import rounded_down, rounded_up
-from skfairdp.privacy.accounting.serialization import label_from_json, label_to_json
+from skfairdp.foundation.figures import label_from_json, label_to_json, rounded_down, rounded_up
 
 LEVEL = 0.95
 # Name of a measure, and the cells (label, answer) of its successes and of its other trials; the

@@ -14,8 +14,7 @@ from skfairdp.certificate.group_rates import LEVEL, over_highest
 from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_rate_intervals
 from skfairdp.fairness.guarantee import group_text
-from skfairdp.foundation.figures import rounded_down, rounded_up
-from skfairdp.privacy.accounting.serialization import label_from_json, label_to_json
+from skfairdp.foundation.figures import label_from_json, label_to_json, rounded_down, rounded_up
 
 # Even bins of scores between 0 and 1, public and fixed before any row is looked at.
 BINS = 20

@@ -21,7 +21,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
 from skfairdp.receipts import Receipt, RowFacts
-from skfairdp.receipts.pricing import priced
+from skfairdp.receipts.quoted import priced
 from skfairdp.receipts.receipt import receipt_of
 from skfairdp.receipts.unwrap import charges_privacy, is_transparent, unwrap
 from skfairdp.records.groups import Groups

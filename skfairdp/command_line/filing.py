@@ -20,11 +20,10 @@ from skfairdp.certificate.facts import PUBLIC, UNKNOWN, Fact
 from skfairdp.certificate.outcomes import HARDLY_EVER_WRONG
 from skfairdp.certificate.registry import to_be_stated
 from skfairdp.certificate.signing import sign_certificate
-from skfairdp.command_line.estimators import encoder_of, estimator_of
 from skfairdp.command_line.files import document_text, say, write_whole
 from skfairdp.command_line.path_points import largest_shown, other_tolerances
 from skfairdp.command_line.planning import TABLE_SHARE, Outlook, whole_charge
-from skfairdp.command_line.request import Request
+from skfairdp.command_line.request import Request, encoder_of, estimator_of
 from skfairdp.command_line.schema import stated
 from skfairdp.command_line.table import People
 from skfairdp.exceptions import FairnessWarning, PlanError, SkfairdpError

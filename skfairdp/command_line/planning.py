@@ -15,8 +15,7 @@ import pandas as pd
 
 from skfairdp import PrivacyLedger, certifiable, quote
 from skfairdp.command_line.accounts import default_note
-from skfairdp.command_line.estimators import encoder_of, estimator_of
-from skfairdp.command_line.request import Request
+from skfairdp.command_line.request import Request, encoder_of, estimator_of
 from skfairdp.command_line.table import People
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.number_notions import GRID_CELLS

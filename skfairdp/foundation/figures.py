@@ -1,13 +1,19 @@
-"""Figures in print: an upper bound is rounded up, a lower one down, a setting not at all.
+"""Figures in print, and labels in JSON.
 
-What is printed, read as a float, is never on the wrong side of what was computed.
+In print an upper bound is rounded up, a lower one down, a setting not at all: the printed number,
+read as a float, is never on the wrong side of the computed one. In JSON labels of groups are
+read back as they were.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Hashable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+from typing import Any
+
+from skfairdp.foundation.parameters import plain_label
 
 
 def rounded_up(value: float, digits: int = 3) -> str:
@@ -79,3 +85,26 @@ def _plain(text: str) -> str:
 
 def _other(value: float) -> str:
     return "not a number" if math.isnan(value) else "∞" if value > 0 else "-∞"
+
+
+def label_to_json(label: Hashable) -> Any:
+    """Write a group label; an intersection (a tuple) becomes a list."""
+    label = plain_label(label)
+    if isinstance(label, tuple):
+        return [label_to_json(part) for part in label]
+    if isinstance(label, float) and not math.isfinite(label):
+        raise ValueError(f"cannot write the group label {label!r}: give finite numbers")
+    if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+        raise ValueError(f"cannot write the group label {label!a}: give text in Unicode")
+    if label is None or isinstance(label, (str, bool, int, float)):
+        return label
+    raise ValueError(
+        f"cannot write a group label of type {type(label).__name__}: use str, bool, int or float"
+    )
+
+
+def label_from_json(document: Any) -> Hashable:
+    if isinstance(document, list):
+        return tuple(label_from_json(part) for part in document)
+    label: Hashable = document
+    return label

@@ -10,6 +10,7 @@ from .information.mutual_information import (
 from .report import FairnessReport, fairness_report
 from .scorers import (
     AccuracyUnderGapScorer,
+    ErrorUnderGapScorer,
     GapScorer,
     accuracy_parity_scorer,
     demographic_parity_scorer,
@@ -20,6 +21,7 @@ from .scorers import (
 __all__ = [
     "AccuracyUnderGapScorer",
     "AnsweredRows",
+    "ErrorUnderGapScorer",
     "FairnessReport",
     "GapScorer",
     "MutualInformation",

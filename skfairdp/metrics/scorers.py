@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import field
 from typing import Any
@@ -11,9 +12,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from skfairdp.fairness.number_notions import NUMBER_NOTIONS
-from skfairdp.foundation.parameters import WithParameters
+from skfairdp.fairness.number_notions import DISTRIBUTION_GAP, NUMBER_NOTIONS
+from skfairdp.foundation.parameters import Choice, Number, WithParameters, check_values
 from skfairdp.metrics.gaps import group_gap
+from skfairdp.metrics.number_gaps import finite_numbers
 
 
 class _GroupScorer(WithParameters):
@@ -140,12 +142,68 @@ class AccuracyUnderGapScorer(_GroupScorer):
     def _score(self, y_true: np.ndarray, y_pred: np.ndarray, gap: float) -> float:
         if self.notion in NUMBER_NOTIONS:
             raise ValueError(
-                f"notion={self.notion!r} compares numbers, which have no accuracy. Score errors "
-                f"and gaps separately: 'neg_mean_absolute_error' and GapScorer({self.notion!r})."
+                f"notion={self.notion!r} compares numbers, which have no accuracy. Use "
+                f"ErrorUnderGapScorer({self.notion!r}, tolerance=...)."
             )
         if not 0.0 <= self.tolerance <= 1.0:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
         return float(np.mean(y_true == y_pred)) if gap <= self.tolerance else self.tolerance - gap
+
+
+class ErrorUnderGapScorer(_GroupScorer):
+    """Errors of regressors whose gap is tolerable; all others rank below them.
+
+    A model whose gap is at most `tolerance` scores ``c / (c + e)``, where e is its error on the
+    scored rows and c that of the best constant answer to them: 1 without errors, 1/2 for the
+    constant, more than 0 for any error. Squared errors make it ``1 / (2 - R2)``. Any other model
+    scores minus its excess, ``tolerance - gap < 0``.
+
+    Parameters
+    ----------
+    notion : {"distribution_gap", "mean_gap"}, default="distribution_gap"
+        Gap of predicted numbers; see `group_gap`.
+    tolerance : float, default=0.1
+        Largest tolerable gap: a Kolmogorov-Smirnov distance in [0, 1], or a difference of means in
+        units of the predictions.
+    error : {"absolute", "squared"}, default="absolute"
+        Error whose mean is compared: with the median of the targets as the constant, or the mean.
+
+    Notes
+    -----
+    The gap is the estimate on the scored rows, not a certified bound: a model chosen by it needs a
+    certificate on rows that the search never saw. `PrivateSearchCV` has a tolerance of its own,
+    and scores with noise.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.dummy import DummyRegressor
+    >>> from skfairdp.metrics import ErrorUnderGapScorer
+    >>> X, y = pd.DataFrame({"sex": ["F", "F", "M", "M"]}), [1.0, 2.0, 3.0, 4.0]
+    >>> model = DummyRegressor(strategy="median").fit(X, y)
+    >>> ErrorUnderGapScorer(tolerance=0.1, sensitive_column="sex")(model, X, y)
+    0.5
+    """
+
+    notion: str = field(default="distribution_gap", kw_only=False)
+    tolerance: float = 0.1
+    error: str = "absolute"
+
+    def _score(self, y_true: np.ndarray, y_pred: np.ndarray, gap: float) -> float:
+        largest = 1.0 if self.notion == DISTRIBUTION_GAP else math.inf
+        check_values(
+            notion=(self.notion, Choice((*NUMBER_NOTIONS,))),
+            tolerance=(self.tolerance, Number(0.0, largest)),
+            error=(self.error, Choice(("absolute", "squared"))),
+        )
+        if gap > self.tolerance:
+            return self.tolerance - gap
+        truth = finite_numbers(y_true, "y_true", f"notion={self.notion!r}")
+        if self.error == "absolute":
+            error, constant = np.abs(truth - y_pred).mean(), np.abs(truth - np.median(truth)).mean()
+        else:
+            error, constant = ((truth - y_pred) ** 2).mean(), truth.var()
+        return float(constant / (constant + error)) if error > 0.0 else 1.0
 
 
 demographic_parity_scorer = GapScorer("demographic_parity")

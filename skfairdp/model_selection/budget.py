@@ -54,32 +54,43 @@ class SearchBudget:
     exact_noise: bool  # Of every candidate
 
     def guarantee(
-        self, noise: NoiseSource, price: float, holdout_fraction: float, rests_on: Sequence[str]
+        self,
+        noise: NoiseSource,
+        price: float,
+        holdout_fraction: float,
+        rests_on: Sequence[str],
+        unit: str = "record",
     ) -> PrivacyGuarantee:
         """State the guarantee of the whole search, at this price of a table of held-out counts.
 
+        `unit`: "record", or "person" where a person may have several rows.
         `noise`: where noise, split and number of runs come from. `rests_on`: assumptions about
         the tables of held-out rows, and about facts that are public.
         """
         if noise.reproducible:
             return PrivacyGuarantee.void(assumptions.seed_known("noise, split and number of runs"))
         table, *public = rests_on
+        held_out, time = assumptions.HELD_OUT_WITH_CHANCE, assumptions.TIME_OF_SEARCH
+        if unit == "person":
+            held_out = assumptions.PERSONS_HELD_OUT_WITH_CHANCE
+            time = assumptions.TIME_OF_SEARCH_OF_PERSONS
         event = self.runs.event(self.event)
         mean, shape = as_given(self.runs.mean), as_given(self.runs.shape)
         return PrivacyGuarantee(
             epsilon=self.epsilon,
             delta=self.delta,
             adjacency=self.adjacency,
+            protects=unit,
             accountant=accountant_name(event, self.delta, self.adjacency),
             event=event,
             assumptions=(
                 assumptions.BEST_OF_MANY.format(mean=mean, shape=shape),
                 assumptions.DEAREST_REPEATED,
-                f"{assumptions.HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}; "
+                f"{held_out.format(fraction=as_given(holdout_fraction))}; "
                 f"{table.format(epsilon=significant_up(price, 4))}",
                 *public,
                 f"{noise_text(noise, exact=self.exact_noise)} (counts get noise in integers)",
-                assumptions.TIME_OF_SEARCH,
+                time,
                 assumptions.starts(),
                 assumptions.VALIDATION,
             ),

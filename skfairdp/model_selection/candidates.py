@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import sklearn
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 
 from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.exceptions import warn_user
@@ -41,7 +44,9 @@ from skfairdp.records.labels import (
     label_column,
     refuse_labels,
 )
-from skfairdp.records.numbers import INTERVAL
+from skfairdp.records.numbers import INTERVAL, check_numbers
+from skfairdp.records.persons import encode_persons
+from skfairdp.records.rows import check_features, check_rows
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -187,6 +192,46 @@ def with_settings(estimator: Any, parameters: Mapping[str, Any] | None, **settin
     return model
 
 
+def checked_rows(search: Any, candidate: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Rows as candidates will take them; those of a Pipeline, whose steps are tried, as are.
+
+    `search`: an estimator that holds the candidates' `estimator`, and is given the names of the
+    features. Refuses what a candidate would refuse, before anything is charged.
+    """
+    if y is None:
+        name = type(search).__name__
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    rows, in_pipeline = X, isinstance(candidate, Pipeline)
+    while isinstance(candidate, Pipeline):
+        *steps, (_, last) = candidate.steps
+        if steps:
+            refuse_charging(steps)  # before one is fitted
+            # A copy: what a step writes into its rows must not reach the candidates.
+            rows = candidate[:-1].fit_transform(deepcopy(rows))
+            check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
+        candidate = last
+    of_levels = get_tags(candidate).input_tags.categorical  # a table of levels
+    images = getattr(candidate, "net", None) is not None
+    if is_regressor(candidate):
+        if of_levels:
+            return X, check_numbers(search, y, count_rows(X))
+        checked = check_features(search, rows, allow_nd=images, reset=True)
+        as_given = in_pipeline or isinstance(X, pd.DataFrame)
+        return X if as_given else checked, check_numbers(search, y, len(checked))
+    if rows is not X and of_levels:
+        return X, y
+    checked, labels = check_rows(
+        search,
+        rows,
+        y,
+        allow_nd=images,
+        labels_declared=getattr(candidate, "classes", None) is not None,
+    )
+    if in_pipeline:
+        return X, y
+    return (X if isinstance(X, pd.DataFrame) else checked), labels
+
+
 def with_public_sets(estimator: Any, y: Any, groups: Sequence[Any] | None) -> Any:
     """Clone that is given the sets of classes and groups of all rows, where none are declared.
 
@@ -218,12 +263,17 @@ def groups_to_state(final: Any, groups: tuple | None) -> tuple | None:
 
 
 def planner(
-    estimator: Any, parameters: Mapping[str, Any] | None, delta: float, rows: GroupedRows
+    estimator: Any,
+    parameters: Mapping[str, Any] | None,
+    delta: float,
+    rows: GroupedRows,
+    person_ids: Any = None,
 ) -> Callable[[float], Plan]:
-    """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
+    """Plan of a candidate for each noise multiplier, from the number and groups of its records."""
     final = final_of(with_settings(estimator, parameters, delta=delta))
     groups = final._encode_groups(rows.sensitive_features, len(rows))
-    facts = RowFacts(len(rows), groups)
+    persons = None if person_ids is None else encode_persons(person_ids, len(rows))
+    facts = RowFacts.of(len(rows), groups, persons)
     if is_classifier(final):
         facts = replace(facts, n_classes=_n_classes(final, rows.y))
     return _planner(final, facts)
@@ -255,18 +305,19 @@ def _n_classes(final: Any, y: Any) -> int:
     return len(factorized(y)[1] if declared is None else set(declared))
 
 
-def fit_on(model: Any, rows: GroupedRows) -> Any:
+def fit_on(model: Any, rows: GroupedRows, person_ids: Any = None) -> Any:
     """Fit on a copy: changes that a step makes to its rows must not reach the next candidate."""
     given, prefix, last = rows.sensitive_features, "", model
     if not sklearn.get_config()["enable_metadata_routing"]:
         while isinstance(last, Pipeline):
             step, last = last.steps[-1]
             prefix += f"{step}__"
-    groups = {} if given is None else {f"{prefix}sensitive_features": given}
+    named = {"sensitive_features": given, "person_ids": person_ids}
+    more = {f"{prefix}{name}": value for name, value in named.items() if value is not None}
     kept = bind_each(_settings_of_steps(model))
     secret = SECRET_PART.set(True)
     try:
-        fitted = model.fit(deepcopy(rows.X), rows.y, **groups)
+        fitted = model.fit(deepcopy(rows.X), rows.y, **more)
     finally:
         SECRET_PART.reset(secret)
     moved = changes(kept, _settings_of_steps(model))
@@ -357,7 +408,7 @@ def best_of(
         # A warning for each candidate would count them: those of the winner are passed on.
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            model = trained(search, estimator, budget, parameters, parts.training, prior)
+            model = trained(search, estimator, budget, parameters, parts, prior)
             table: Any
             if numbers is not None:
                 table = numbers.tables(model, parts.held_out, price, noise)
@@ -384,7 +435,7 @@ def trained(
     estimator: Any,
     budget: SearchBudget | None,
     parameters: Mapping[str, Any],
-    rows: GroupedRows,
+    parts: Divided,
     prior: np.random.Generator,
 ) -> Any:
     """Train one candidate at its share of the budget."""
@@ -394,7 +445,8 @@ def trained(
     if budget is None:
         settings["epsilon"] = math.inf
     else:
-        plans = planner(estimator, parameters, search.delta, rows)
+        plans = planner(estimator, parameters, search.delta, parts.training, parts.person_ids)
         multiplier = budget.multiplier_for(plans)
         settings |= {"epsilon": None, "noise_multiplier": multiplier}
-    return fit_on(with_settings(estimator, parameters, **settings), rows)
+    model = with_settings(estimator, parameters, **settings)
+    return fit_on(model, parts.training, parts.person_ids)

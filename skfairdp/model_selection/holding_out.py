@@ -1,4 +1,4 @@
-"""Each record goes to training or hold-out by its own draw; one noisy table scores models."""
+"""Each record, or person, goes to training or hold-out by its own draw; noisy tables of scores."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
 from skfairdp.fairness.notions import Notion
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.unwrap import unwrap
-from skfairdp.records.groups import Groups, encode_groups
-from skfairdp.records.labels import count_rows, label_column
+from skfairdp.records.groups import Groups, encode_groups, groups_of_records
+from skfairdp.records.labels import count_rows, label_column, take_rows
+from skfairdp.records.persons import encode_persons
 from skfairdp.records.rows import refuse_other_order
 from skfairdp.records.stored_rows import refuse_malformed
 
@@ -32,24 +33,34 @@ class Divided:
     training: GroupedRows
     held_out: GroupedRows
     groups: tuple | None
+    person_ids: Any = None  # of the training rows, where a person may have several
 
 
 def divide(
-    X: Any, y: Any, sensitive_features: Any, holdout_fraction: float, source: NoiseSource
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    holdout_fraction: float,
+    source: NoiseSource,
+    person_ids: Any = None,
 ) -> Divided:
     """Assign every record to training or hold-out, by itself and in secret.
 
     A split of a fixed size would move other records when one is removed, and then nothing
-    could be said of one record alone.
+    could be said of one record alone. A person is in one part with all rows, and of each held-out
+    person one row is kept, drawn by chance.
     """
     refuse_malformed(X)
-    refuse_other_order(X=X, y=y, sensitive_features=sensitive_features)
+    refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
     n_rows = count_rows(X)
     label_column(y, n_rows, declared=True)
     groups = Groups(("all",), np.zeros(n_rows, dtype=np.int64))
     if sensitive_features is not None:
         groups = encode_groups(sensitive_features, n_rows=n_rows)
-    in_training = source.sampling.random(n_rows) >= holdout_fraction
+    persons = None if person_ids is None else encode_persons(person_ids, n_rows)
+    groups_of_records(groups, persons)  # refuses a person in two groups
+    n_records = n_rows if persons is None else persons.count
+    in_training = source.sampling.random(n_records) >= holdout_fraction
     if in_training.sum() < 2:
         # Data do not change this chance, and the number of rows that were drawn is not named.
         raise ValueError(
@@ -57,8 +68,16 @@ def divide(
             "of its draw. Give more rows, or a smaller holdout_fraction."
         )
     rows = GroupedRows(X, y, sensitive_features, groups)
-    training, held_out = (rows.part(np.flatnonzero(p)) for p in (in_training, ~in_training))
-    return Divided(training, held_out, None if sensitive_features is None else groups.labels)
+    chosen, counted = np.flatnonzero(in_training), np.flatnonzero(~in_training)
+    if persons is not None:
+        drawn = persons.one_row_each(source.sampling.integers)
+        chosen, counted = np.flatnonzero(in_training[persons.codes]), np.sort(drawn[counted])
+    return Divided(
+        rows.part(chosen),
+        rows.part(counted),
+        None if sensitive_features is None else groups.labels,
+        None if person_ids is None else take_rows(person_ids, chosen),
+    )
 
 
 @dataclass(frozen=True, order=True)

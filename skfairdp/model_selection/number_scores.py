@@ -24,11 +24,12 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts.unwrap import unwrap
 from skfairdp.records.numbers import TargetBounds
 
-# A row is divided into this many parts. Sums of whole numbers do not depend on their order, and
-# a power of two divides a price without rounding.
+# A row is divided into this many parts where sums are made of it. Sums of whole numbers do not
+# depend on their order, and a power of two divides a price without rounding.
 PARTS = 1024
 ABSOLUTE, SQUARED = "neg_mean_absolute_error", "neg_mean_squared_error"
-_GRID = NumberGrid(-1.0, 1.0, GRID_CELLS)  # of scaled predictions
+# Of the price of all tables together, that of the predictions, where they are counted.
+PREDICTIONS_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class NumberScoring:
     tolerance: float | None
     notion: str
 
+    @property
+    def grid(self) -> NumberGrid:
+        """Public cells that predictions are counted in."""
+        return NumberGrid(self.bounds.low, self.bounds.high, GRID_CELLS)
+
     @classmethod
     def of(cls, search: Any, bounds: Any) -> NumberScoring:
         """Read the parameters of a search; `bounds`: declared target_bounds of its estimator."""
@@ -57,34 +63,40 @@ class NumberScoring:
         """Sum errors of held-out rows, count their predictions, and add noise.
 
         ``"errors"`` (2,): of the 1024 parts of each row as many are in the first cell as its error
-        has of the largest, and the others in the second. ``"predictions"`` (n_groups, n_cells),
-        with a tolerance: the parts of each row are in cells of its group. They are all in that of
-        its prediction; for means, as many are in the first of two cells as the prediction has of
-        the range. In each table the parts of a row add up to 1024, which is its L1 sensitivity.
+        has of the largest, and the others in the second. The parts of a row add up to 1024, which
+        is the L1 sensitivity. ``"predictions"``, with a tolerance: rows by group and cell of the
+        prediction (n_groups, 16), each in one at most, so that the L1 sensitivity is 1; for means
+        the 1024 parts of each row in two cells of its group (n_groups, 2), as many in the first as
+        the prediction has of the range.
 
         `epsilon`: cost of all tables together, in nats; infinity adds no noise.
         """
-        predicted, _ = answers_to(unwrap(model), held, private=True)
-        guess = self.bounds.scaled(np.asarray(predicted, dtype=np.float64))
+        answers, _ = answers_to(unwrap(model), held, private=True)
+        predicted = np.asarray(answers, dtype=np.float64)
+        guess = self.bounds.scaled(predicted)
         error = 0.5 * np.abs(guess - self.bounds.scaled(np.asarray(held.y, dtype=np.float64)))
         if self.measure == SQUARED:
             error = error**2
         # Targets are finite. A prediction that is no number has the largest error.
         tables = {"errors": _divided(np.nan_to_num(error, nan=1.0)).sum(axis=0)}
+        moved = {"errors": PARTS}  # L1 sensitivities
         if self.tolerance is not None:
             inside = held.groups.codes >= 0
             if self.notion == DISTRIBUTION_GAP:
-                parts = PARTS * (np.arange(GRID_CELLS) == _GRID.places(guess)[:, None])
+                places = self.grid.places(predicted)
+                parts = (np.arange(GRID_CELLS) == places[:, None]).astype(np.int64)
+                moved["predictions"] = 1
             else:
                 parts = _divided(np.nan_to_num(0.5 * (guess + 1.0)))
+                moved["predictions"] = PARTS
             table = np.zeros((len(held.groups.labels), parts.shape[1]), dtype=np.int64)
             np.add.at(table, held.groups.codes[inside], parts[inside])
             tables["predictions"] = table
         if math.isinf(epsilon):
             return tables
-        price = epsilon / len(tables) / PARTS
+        price = epsilon * (1.0 if self.tolerance is None else PREDICTIONS_SHARE)
         return {
-            name: table + source.discrete_laplace(price, table.shape)
+            name: table + source.discrete_laplace(price / moved[name], table.shape)
             for name, table in tables.items()
         }
 
@@ -101,7 +113,7 @@ class NumberScoring:
             return Score(0.0, value), None
         table = tables["predictions"]
         if self.notion == DISTRIBUTION_GAP:
-            gap = noisy_gap_estimate(noisy_cells(_GRID.strata, table[:, None, :]))
+            gap = noisy_gap_estimate(noisy_cells(self.grid.strata, table[:, None, :]))
         else:
             rows = np.maximum(table.sum(axis=1), 0)
             gap = gap_estimate(np.clip(table[:, 0], 0, rows)[None], rows[None])

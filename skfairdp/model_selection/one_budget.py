@@ -24,7 +24,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.ledger.totals import covered
 from skfairdp.receipts import Charge, Quote, RowFacts
-from skfairdp.receipts.pricing import priced
+from skfairdp.receipts.quoted import priced
 from skfairdp.records import Given
 from skfairdp.records.rows import refuse_other_order
 
@@ -48,29 +48,29 @@ def fit_within(
     sensitive_features: ArrayLike | None = None,
     person_ids: ArrayLike | None = None,
 ) -> Pipeline:
-    """Fit a Pipeline of a private table encoder and a private classifier under one budget.
+    """Fit a Pipeline of a private table encoder and a private model under one budget.
 
     Parameters
     ----------
     pipeline : Pipeline
-        With a `PrivateTableEncoder` and, last, a classifier of this package that has an
-        `epsilon`. The encoder may be a part of a `ColumnTransformer` that names its columns in a
-        list. It is cloned; other steps have to learn nothing from the rows.
+        With a `PrivateTableEncoder` and, last, a classifier or regressor of this package that has
+        an `epsilon`. The encoder may be a part of a `ColumnTransformer` that names its columns in
+        a list. It is cloned; other steps have to learn nothing from the rows.
     X : DataFrame or array-like
         Private rows.
     y : array-like
-        Their labels.
+        Their labels, or numbers.
     epsilon : float
-        Budget of the whole in nats, at the classifier's delta (and the table's, a tenth of it at
-        most, where the classifier buys group sizes).
+        Budget of the whole in nats, at the last step's delta (and the table's, a tenth of it at
+        most, where the last step buys group sizes).
     table_share : float, default=0.3
         Epsilon of the encoder, alone, in that of the whole. Because the releases are composed
-        and not added up, 0.3 costs the classifier about 5 in 100 of its own.
+        and not added up, 0.3 costs the last step about 5 in 100 of its own.
     sensitive_features : array-like, optional
-        Groups, for the classifier.
+        Groups, for the last step.
     person_ids : array-like, optional
         Whose row it is, where a person may have several: the budget is then for all rows of a
-        person. Both encoder and classifier have to take them.
+        person. Both encoder and last step have to take them.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def fit_within(
     ------
     ValueError
         If the Pipeline, a parameter, the budget, labels, groups or ids are not as described:
-        nothing is charged then. The classifier is asked beforehand, for rows without levels.
+        nothing is charged then. The last step is asked beforehand, for rows without levels.
     BudgetExceededError
         The ledger that both steps name has no room for them; nothing is charged. As its first
         entries they are one plan, whose total is that of the certificate.

@@ -5,18 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_regressor
 from sklearn.metrics import r2_score
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import RegressorTags, get_tags
+from sklearn.utils import RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -54,15 +50,13 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
-from skfairdp.records.labels import count_rows
-from skfairdp.records.numbers import check_numbers
-from skfairdp.records.rows import check_features, check_rows
 
 
 class PrivateSearchCV(PrivateClassifier):
     """Random search whose whole cost, choice included, meets one privacy budget.
 
-    Each record is assigned to training or hold-out by its own draw. A random number of
+    Each record is assigned to training or hold-out by its own draw, or each person with all rows,
+    of which one is held out. A random number of
     candidates, drawn independently from a fixed prior, are trained with noise on the
     first part and scored by noisy counts of the second. The best one is released, and
     nothing about the others: neither their scores nor how many there were. Papernot and
@@ -120,8 +114,9 @@ class PrivateSearchCV(PrivateClassifier):
     best_gap_ : float or None
         Its noisy gap, where there are groups; of numbers only with a `tolerance`.
     noisy_counts_ : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins), or dict
-        The noisy table behind both. Of numbers: "errors", shape (2,), and with a `tolerance`
-        "predictions", shape (n_groups, 16), or (n_groups, 2) of means, in units of 1/1024 record.
+        The noisy table behind both. Of numbers: "errors", shape (2,), in units of 1/1024 record,
+        and with a `tolerance` "predictions", shape (n_groups, 16), in records, or (n_groups, 2) of
+        means, in units of 1/1024 record.
     score_epsilon_ : float
         Pure cost of the table, or of both together.
 
@@ -177,6 +172,7 @@ class PrivateSearchCV(PrivateClassifier):
         "score_epsilon_",
     )
     _nets: ClassVar[tuple[str, ...]] = ()
+    _takes_persons: ClassVar[bool] = True
     _activity: ClassVar[str] = "search"
 
     best_estimator_: Any = field(init=False)
@@ -187,26 +183,32 @@ class PrivateSearchCV(PrivateClassifier):
         candidates.check_estimator(self.estimator)
         candidate = candidates.check_distributions(self.estimator, self.param_distributions)
         self._check_scoring()
+        final = candidates.final_of(self.estimator)
+        final._check_takes(sensitive_features, persons=given.unit == "person")
         if self.tolerance is not None and sensitive_features is None:
             raise ValueError(
                 "'tolerance' is set, but fit got sensitive_features=None: pass the group of each "
                 "row, or leave 'tolerance' out."
             )
-        X, y = self._checked(candidate, given.X, given.y)
+        X, y = candidates.checked_rows(self, candidate, given.X, given.y)
         seed, noise = self._randomness()
         # Parameters of the winner are published: their draws come from another generator.
         prior = NoiseSource(seed + 1 if self.reproducible_noise else None).sampling
 
-        parts = divide(X, y, sensitive_features, float(self.holdout_fraction), noise)
+        part = float(self.holdout_fraction)
+        parts = divide(X, y, sensitive_features, part, noise, given.person_ids)
         estimator = candidates.with_public_sets(self.estimator, y, parts.groups)
         runs = NumberOfRuns(float(self.n_iter), float(self.shape))
         budget, price = self._terms(
-            runs, lambda: candidates.planner(estimator, None, self.delta, parts.training)
+            runs,
+            lambda: candidates.planner(
+                estimator, None, self.delta, parts.training, parts.person_ids
+            ),
         )
         names = self._rests_on(bool(parts.groups))
         stated = None
         if budget is not None:
-            stated = budget.guarantee(noise, price, self.holdout_fraction, names)
+            stated = budget.guarantee(noise, price, self.holdout_fraction, names, given.unit)
         charge(stated)  # before a candidate sees a row
         n_runs = runs.draw(noise.sampling)
         best = candidates.best_of(self, estimator, budget, price, n_runs, parts, noise, prior)
@@ -222,43 +224,9 @@ class PrivateSearchCV(PrivateClassifier):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(best.model, name):
                 setattr(self, name, getattr(best.model, name))
-        facts = RowFacts(len(X), unit=given.unit)
+        facts = RowFacts.of(len(X), None, given.persons(len(X)), unit=given.unit)
         quote = Quote(type(self).__name__, facts, stated, charge=stated or NOISELESS)
         return Receipt(quote, parts.groups)
-
-    def _checked(self, candidate: Any, X: Any, y: Any) -> tuple[Any, Any]:
-        """Rows as candidates will take them; those of a Pipeline, whose steps are tried, as are."""
-        if y is None:
-            raise ValueError("PrivateSearchCV requires y to be passed, but the target y is None.")
-        rows = X
-        while isinstance(candidate, Pipeline):
-            *steps, (_, last) = candidate.steps
-            if steps:
-                candidates.refuse_charging(steps)  # before one is fitted
-                # A copy: what a step writes into its rows must not reach the candidates.
-                rows = candidate[:-1].fit_transform(deepcopy(rows))
-                candidates.check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
-            candidate = last
-        of_levels = get_tags(candidate).input_tags.categorical  # a table of levels
-        images = getattr(candidate, "net", None) is not None
-        if self._of_numbers:
-            if of_levels:
-                return X, check_numbers(self, y, count_rows(X))
-            checked = check_features(self, rows, allow_nd=images, reset=True)
-            as_given = isinstance(self.estimator, Pipeline) or isinstance(X, pd.DataFrame)
-            return X if as_given else checked, check_numbers(self, y, len(checked))
-        if rows is not X and of_levels:
-            return X, y
-        checked, labels = check_rows(
-            self,
-            rows,
-            y,
-            allow_nd=images,
-            labels_declared=getattr(candidate, "classes", None) is not None,
-        )
-        if isinstance(self.estimator, Pipeline):
-            return X, y
-        return (X if isinstance(X, pd.DataFrame) else checked), labels
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -300,10 +268,11 @@ class PrivateSearchCV(PrivateClassifier):
         names = self._rests_on(groups is not None)
         stated = None
         if budget is not None:
-            stated = budget.guarantee(noise, price, self.holdout_fraction, names)
+            stated = budget.guarantee(noise, price, self.holdout_fraction, names, facts.unit)
+        records = "rows" if facts.unit == "record" else "persons"
         note = (
-            f"About {training.n:,} rows train, drawn by chance; without declared sizes the fit is "
-            "charged for the number that is drawn, under the same epsilon."
+            f"About {training.n:,} {records} train, drawn by chance; without declared sizes the "
+            "fit is charged for the number that is drawn, under the same epsilon."
         )
         return Quote(type(self).__name__, facts, stated, charge=stated or NOISELESS, note=note)
 

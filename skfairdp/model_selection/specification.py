@@ -10,21 +10,27 @@ from os import PathLike
 from typing import Any
 
 from numpy.typing import ArrayLike
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.fairness.notions import DERIVED, get_notion
+from skfairdp.fairness.notions import DERIVED, Notion, get_notion
+from skfairdp.fairness.number_notions import (
+    DISTRIBUTION_GAP,
+    NumberNotion,
+    get_number_notions,
+)
 from skfairdp.foundation import assumptions
 from skfairdp.foundation.figures import as_given, significant_up
-from skfairdp.foundation.parameters import PROBABILITY, Choice, Number, check_values
-from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
+from skfairdp.foundation.parameters import NONE, PROBABILITY, Choice, Number, check_values
+from skfairdp.inprocessing.every_tolerance import EveryTolerance
 from skfairdp.model_selection.budget import MakePlan
 from skfairdp.model_selection.candidates import (
     check_distributions,
     check_estimator,
     check_steps,
+    checked_rows,
     final_of,
     fit_on,
     planner,
@@ -32,6 +38,7 @@ from skfairdp.model_selection.candidates import (
     with_settings,
 )
 from skfairdp.model_selection.holding_out import divide
+from skfairdp.model_selection.number_scores import ABSOLUTE, PREDICTIONS_SHARE, SQUARED
 from skfairdp.model_selection.specification_result import (
     Attempt,
     Specification,
@@ -58,7 +65,7 @@ def specify(
     tolerance: float,
     delta: float = 1e-6,
     notion: str = "demographic_parity",
-    objective: str = "accuracy",
+    objective: str | None = None,
     confidence_level: float = 0.95,
     holdout_fraction: float = 0.4,
     ledger: str | PathLike[str] | PrivacyLedger | None = None,
@@ -66,7 +73,8 @@ def specify(
     """Find the best model that keeps a named privacy loss and a named gap.
 
     Every candidate is trained once, on one part of the rows, and its gap is bounded by one
-    noisy table of counts of the other. All tolerances of a `FairPathClassifier` are one fit.
+    noisy table of counts of the other. All tolerances of a `FairPathClassifier` or
+    `FairPathRegressor` are one fit.
     Nothing is free: the fits share the budget of the training records, the tables that of the
     held-out ones, and the bounds the error probability. In return all attempts may be shown,
     and "not found" says what was tried, what each model's gap is at least and at most, and
@@ -75,16 +83,16 @@ def specify(
 
     Parameters
     ----------
-    estimator : private classifier, or Pipeline that ends in one
+    estimator : private classifier or regressor, or Pipeline that ends in one
         Trains on noisy gradients and protects records. Its own epsilon, delta and noise
-        multiplier are not used.
+        multiplier are not used. A regressor declares `target_bounds`.
     candidates : mapping of str to sequence, or iterable of mappings
         A grid, of which every point is tried, or a list of single points; fixed before the
         rows were looked at.
     X : array-like or DataFrame, shape (n_samples, n_features)
         Private rows, none of them used before.
     y : array-like, shape (n_samples,)
-        Labels.
+        Labels, or numbers for a regressor.
     sensitive_features : array-like
         Group of each row.
     epsilon : float
@@ -94,9 +102,13 @@ def specify(
     delta : float, default=1e-6
         Probability in (0, 1/n).
     notion : str, default="demographic_parity"
-        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`.
-    objective : {"accuracy", "auc"}, default="accuracy"
-        What is best among models that keep both.
+        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`. Of numbers "distribution_gap",
+        which the default means too: the largest difference in the share of predictions up to any
+        of 15 even thresholds between the bounds.
+    objective : str or None, default=None
+        What is best among models that keep both. Of classes: "accuracy", the default, or "auc". Of
+        numbers: "neg_mean_absolute_error", the default, or "neg_mean_squared_error", from noisy
+        sums of errors, where targets are clipped to the bounds.
     confidence_level : float in (0, 1), default=0.95
         Probability that the bounds of all attempts hold together.
     holdout_fraction : float, default=0.4
@@ -132,19 +144,18 @@ def specify(
         delta=(delta, PROBABILITY),
         confidence_level=(confidence_level, PROBABILITY),
         holdout_fraction=(holdout_fraction, PROBABILITY),
-        notion=(notion, Choice(DERIVED)),
-        objective=(objective, Choice(("accuracy", "auc"))),
     )
     if sensitive_features is None:
         raise ValueError("A gap needs groups: give sensitive_features.")
     check_estimator(estimator)
-    if not is_classifier(final_of(estimator)):
-        raise ValueError(
-            f"'estimator' must predict classes, whose gaps the tables of counts bound; got "
-            f"{type(final_of(estimator)).__name__}, which predicts numbers. Take PrivateSearchCV "
-            "with a tolerance, and certify its model on rows that it has not seen."
-        )
+    numbers = is_regressor(final_of(estimator))
+    compared = _compared(notion, numbers=numbers)
+    known = (ABSOLUTE, SQUARED) if numbers else ("accuracy", "auc")
+    check_values(objective=(objective, Choice(known), NONE))
+    best_by = objective or known[0]
     points = _points(estimator, candidates)
+    asking = clone(final_of(estimator))  # of which rows are checked, before a charge
+    X, y = checked_rows(asking, with_settings(estimator, points[0]), X, y)
     firsts = _firsts(estimator, points)
     source = NoiseSource()
     parts = divide(X, y, sensitive_features, float(holdout_fraction), source)
@@ -155,11 +166,17 @@ def specify(
     exact = all(plan(1.0).exact_noise for plan in plans)
     price = float(epsilon) / len(points)  # of a table: pure, and they add up
     figures = {"fits": len(plans), "n": len(points), "epsilon": significant_up(price, 4)}
+    of_tables: tuple[str, ...] = (assumptions.ALL_COMPOSE.format(**figures),)
+    public: tuple[str, ...] = (assumptions.SETS_PUBLIC,)
+    if numbers:
+        of_tables = (assumptions.NUMBERS_COMPOSE.format(**figures),)
+        groups = assumptions.SET.format(name="groups", known="public")
+        public = assumptions.TARGET_BOUNDS_DECLARED, groups
     drawn = assumptions.HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))
     rests_on = (
-        assumptions.ALL_COMPOSE.format(**figures),
+        *of_tables,
         f"{drawn}, so the larger of the two costs holds for every record",
-        assumptions.SETS_PUBLIC,
+        *public,
         f"{noise_text(source, exact=exact)} (counts get noise in integers)",
         assumptions.TIME_OF_MANY,
         assumptions.starts("specify"),
@@ -169,9 +186,10 @@ def specify(
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
     terms = EvaluationSettings(
-        notions=(get_notion(notion),),
+        notions=compared[0],
+        number_notions=compared[1],
         confidence_level=float(confidence_level),
-        count_epsilon=price,
+        count_epsilon=price * (PREDICTIONS_SHARE if numbers else 1.0),
         groups=parts.groups,
         n_certificates=len(points),
     )
@@ -187,10 +205,24 @@ def specify(
                 model = fits[first] = with_settings(estimator, point, delta=delta, **noise)
                 check_steps(fit_on(model, parts.training))
             at = dataclasses.replace(terms, certificate_index=number)
-            what = model, point, parts.held_out, at, tolerance, objective, privacy, source
+            what = model, point, parts.held_out, at, tolerance, best_by, privacy, source
             attempts.append(attempt_of(*what))
     tried, level = tuple(attempts), float(confidence_level)
     return Specification(float(epsilon), float(tolerance), privacy, tried, level, best_of(tried))
+
+
+def _compared(notion: str, *, numbers: bool) -> tuple[tuple[Notion, ...], tuple[NumberNotion, ...]]:
+    """Notions of classes, and of numbers, that certificates compare: one of one kind."""
+    if not numbers:
+        check_values(notion=(notion, Choice(DERIVED)))
+        return (get_notion(notion),), ()
+    found = get_number_notions([notion])
+    if found[0].name != DISTRIBUTION_GAP:
+        raise ValueError(
+            f"notion={notion!r} has no bound from noisy counts; use 'distribution_gap', whose "
+            "bound times the range of target_bounds is one for means too."
+        )
+    return (), found
 
 
 def _points(
@@ -207,7 +239,7 @@ def _points(
 
 def _firsts(estimator: Any, points: list[dict[str, Any]]) -> list[int]:
     """First point that the fit of each serves: of a path, one that differs in tolerance alone."""
-    if not isinstance(final_of(estimator), FairPathClassifier):
+    if not isinstance(final_of(estimator), EveryTolerance):
         return list(range(len(points)))
 
     def rest(point: dict[str, Any]) -> list[tuple[str, Any]]:

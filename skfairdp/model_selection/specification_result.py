@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,13 @@ from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.fairness.bounds import noisy_counts as bounds
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.notions import Notion, Stratum, get_notion
+from skfairdp.fairness.number_notions import (
+    GRID_CELLS,
+    NumberGrid,
+    NumberNotion,
+    get_number_notions,
+)
 from skfairdp.foundation.assumptions import ANSWERS_ASSUMED
 from skfairdp.foundation.figures import (
     as_given,
@@ -30,11 +36,15 @@ from skfairdp.foundation.figures import (
 )
 from skfairdp.model_selection.candidates import final_of, groups_to_state
 from skfairdp.model_selection.holding_out import noisy_table, score_of
+from skfairdp.model_selection.number_scores import PREDICTIONS_SHARE, NumberScoring
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
+from skfairdp.records.numbers import TargetBounds
+
+NoisyTables = NDArray[np.int64] | dict[str, NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +56,8 @@ class Attempt:
     parameters : dict
         What it was trained with.
     value : float
-        Noisy accuracy on the held-out rows, or area under the curve.
+        Noisy accuracy on the held-out rows, area under the curve, or minus the mean error of
+        numbers.
     claim : FairnessGuarantee
         Upper bound on its gap; the bounds of all attempts hold together.
     lower : float
@@ -60,8 +71,9 @@ class Attempt:
         The trained model.
     certificate : Certificate
         The claim, bound to the model, with the privacy of all attempts together.
-    noisy_counts : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins)
-        The noisy table that all figures are computed from.
+    noisy_counts : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins), or dict
+        The noisy table that all figures are computed from. Of numbers: "errors", shape (2,), in
+        units of 1/1024 record, and "predictions", shape (n_groups, 16).
     """
 
     parameters: dict[str, Any]
@@ -72,7 +84,7 @@ class Attempt:
     verdict: str
     model: Any = field(repr=False)
     certificate: Certificate = field(repr=False)
-    noisy_counts: NDArray[np.int64] = field(repr=False)
+    noisy_counts: NoisyTables = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,18 +183,17 @@ class Specification:
         level = level_of_one(self.confidence_level, n)
         price = self.epsilon / n
         for attempt in self.attempts:
-            strata = get_notion(attempt.claim.notion).strata(final_of(attempt.model).classes_)
-            counts = attempt.noisy_counts
-            cells = noisy_cells(strata, counts.sum(axis=-1), counts.shape[-1])
-            upper = bounds.private_gap_upper_bound(cells, price, confidence_level=level)
-            lower = bounds.private_gap_lower_bound(cells, price, confidence_level=level)
+            counted = Counted.of(attempt.model, attempt.claim.notion, attempt.noisy_counts)
+            cells, own = counted.cells, price * counted.share
+            upper = bounds.private_gap_upper_bound(cells, own, confidence_level=level)
+            lower = bounds.private_gap_lower_bound(cells, own, confidence_level=level)
             stated = attempt.claim.bound, attempt.lower, attempt.verdict
             found = upper, lower, verdict_on(upper, lower, self.tolerance)
             if stated != found or not attempt.certificate.verify(attempt.model):
                 return False
         finals = [final_of(attempt.model) for attempt in self.attempts]
         # Points of one path are one fit, and share its released tables.
-        tables = (getattr(final, "changed_", None) for final in finals)
+        tables = (getattr(f, "changed_", getattr(f, "scored_", None)) for f in finals)
         which = {n if t is None else t.tobytes(): finals[n] for n, t in enumerate(tables)}
         fits = all_fits(final.plan_ for final in which.values())
         spent = event_epsilon(fits, self.privacy.delta, self.privacy.adjacency)
@@ -233,6 +244,44 @@ def verdict_on(upper: float, lower: float, tolerance: float) -> str:
     return "broken" if lower > tolerance else "undecided"
 
 
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Noisy counts of one model's answers, and the rates that they tell about.
+
+    `notion`: with its words for a claim. `table`: (n_groups, n_labels, n_classes); each count holds
+    the noise of `noises` draws. `share`: part of the price of all tables that this one cost.
+    """
+
+    notion: Notion | NumberNotion
+    strata: Sequence[Stratum]
+    table: NDArray[np.int64]
+    noises: int
+    share: float
+
+    @classmethod
+    def of(cls, model: Any, notion: str, noisy: NoisyTables) -> Self:
+        """Read the tables of a trained model; `notion`: the name of the compared one."""
+        final = final_of(model)
+        if not isinstance(noisy, dict):
+            chosen, bins = get_notion(notion), noisy.shape[-1]
+            return cls(chosen, chosen.strata(final.classes_), noisy.sum(axis=-1), bins, 1.0)
+        low, high = final.target_bounds_
+        grid = NumberGrid(low, high, GRID_CELLS)
+        (numbers,) = get_number_notions([notion])
+        words, table = numbers.on_grid(GRID_CELLS - 1), noisy["predictions"][:, None, :]
+        return cls(words, grid.strata, table, 1, PREDICTIONS_SHARE)
+
+    @property
+    def rates(self) -> tuple[Notion | NumberNotion, Sequence[Stratum]]:
+        """Notion and rates, as a claim takes them."""
+        return self.notion, self.strata
+
+    @property
+    def cells(self) -> bounds.NoisyCells:
+        """Successes and failures of each rate; sizes are private."""
+        return noisy_cells(self.strata, self.table, self.noises)
+
+
 def attempt_of(
     model: Any,
     point: dict[str, Any],
@@ -248,18 +297,27 @@ def attempt_of(
     `terms`: at which price and level, `privacy`: what all attempts cost together.
     """
     assert terms.count_epsilon is not None
-    price, level, (notion,) = terms.count_epsilon, terms.level_of_one_claim, terms.notions
-    final = final_of(model)
-    noisy = noisy_table(model, held, price, source, with_scores=objective == "auc")
-    flat, bins = noisy.sum(axis=-1), noisy.shape[-1]  # each count now holds a noise of every bin
-    score, _ = score_of(noisy, objective, notion, final.classes_, tolerance=None)
-    strata = notion.strata(final.classes_)
-    classes = np.asarray(final.classes_).tolist()
-    rests_on = tuple(holdout_assumptions(terms, held.groups, True, ANSWERS_ASSUMED, classes))
+    price, level, final = terms.count_epsilon, terms.level_of_one_claim, final_of(model)
+    noisy: NoisyTables
+    classes: list[Any] = []
+    if terms.number_notions:
+        (name,) = (notion.name for notion in terms.number_notions)
+        bounded = TargetBounds(*final.target_bounds_)
+        scoring = NumberScoring(bounded, objective, tolerance, name)
+        noisy = scoring.tables(model, held, price / PREDICTIONS_SHARE, source)
+        score, _ = scoring.score_of(noisy)
+    else:
+        (notion,) = terms.notions
+        name, classes = notion.name, np.asarray(final.classes_).tolist()
+        noisy = noisy_table(model, held, price, source, with_scores=objective == "auc")
+        score, _ = score_of(noisy, objective, notion, final.classes_, tolerance=None)
+    counted = Counted.of(model, name, noisy)
+    with_labels = not terms.number_notions
+    rests_on = holdout_assumptions(terms, held.groups, with_labels, ANSWERS_ASSUMED, classes)
     # Sizes are private: of the first table nothing is read.
-    basis = Basis(terms, held.groups.labels, rests_on)
-    claim = noisy_claim((notion, strata), flat, flat, basis, bins)
-    cells = noisy_cells(strata, flat, bins)
+    basis, rates = Basis(terms, held.groups.labels, tuple(rests_on)), counted.rates
+    claim = noisy_claim(rates, counted.table, counted.table, basis, counted.noises)
+    cells = counted.cells
     lower = bounds.private_gap_lower_bound(cells, price, confidence_level=level)
     # What its rows have spent, not this fit alone.
     groups = groups_to_state(final, held.groups.labels)

@@ -28,7 +28,7 @@ from skfairdp.postprocessing import passing_groups
 from skfairdp.postprocessing.query_state import Turnstile
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
-from skfairdp.receipts.pricing import inner_quote
+from skfairdp.receipts.quoted import inner_quote
 from skfairdp.records import Given
 from skfairdp.records.groups import encode_groups
 from skfairdp.records.labels import count_rows

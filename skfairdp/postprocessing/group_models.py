@@ -16,8 +16,7 @@ from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.sizes import check_group_sizes
 from skfairdp.receipts import Charge, Quote, RowFacts
-from skfairdp.receipts.pricing import priced
-from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.receipts.quoted import NOISELESS, priced
 from skfairdp.receipts.unwrap import charges_privacy
 from skfairdp.records import Given
 from skfairdp.records.groups import Groups, groups_of_training

@@ -43,7 +43,7 @@ from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import row_uniforms
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
-from skfairdp.receipts.pricing import inner_quote
+from skfairdp.receipts.quoted import inner_quote
 from skfairdp.records import Given
 from skfairdp.records.groups import encode_groups, groups_of_training
 

@@ -14,7 +14,7 @@ from skfairdp.foundation.figures import as_given
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from skfairdp.receipts import RowFacts
-from skfairdp.receipts.pricing import priced
+from skfairdp.receipts.quoted import priced
 
 # Declared to an estimator where its message must not depend on the private number of rows.
 _PUBLIC_SIZE = 10_000

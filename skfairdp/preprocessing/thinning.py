@@ -29,8 +29,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
-from skfairdp.receipts.pricing import priced
-from skfairdp.receipts.quoted import NOISELESS
+from skfairdp.receipts.quoted import NOISELESS, priced
 from skfairdp.records import Given
 from skfairdp.records.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.records.labels import encode_labels

@@ -10,13 +10,12 @@ from typing import Any
 
 from dp_accounting import dp_event as events
 
+from skfairdp.foundation.figures import label_from_json, label_to_json
 from skfairdp.foundation.parameters import CHANCE, NOT_NEGATIVE, check_values, plain_label
 from skfairdp.privacy.accounting.exposure import Exposure
-from skfairdp.privacy.accounting.serialization import (
+from skfairdp.privacy.accounting.table import (
     event_from_dict,
     event_to_dict,
-    label_from_json,
-    label_to_json,
     number_from_json,
     number_to_json,
 )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from skfairdp.receipts.pricing import has_price, priced_alone
-from skfairdp.receipts.quoted import Quote
+from skfairdp.receipts.quoted import Quote, has_price, priced_alone
 from skfairdp.records.facts import checked_facts
 
 

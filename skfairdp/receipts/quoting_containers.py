@@ -13,8 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import totals
-from skfairdp.receipts.pricing import has_price, priced, priced_alone
-from skfairdp.receipts.quoted import Quote
+from skfairdp.receipts.quoted import Quote, has_price, priced, priced_alone
 from skfairdp.receipts.step_rules import reasons_of_container
 from skfairdp.receipts.unwrap import charges_privacy, kind_of, learns_from_rows, leaves_of
 from skfairdp.records.facts import RowFacts

@@ -14,7 +14,7 @@ from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, expected_batch_size
 from skfairdp.receipts import Quote, RowFacts
-from skfairdp.receipts.pricing import priced
+from skfairdp.receipts.quoted import priced
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 
 RAW = "the encoder's weights were learned from them without noise"

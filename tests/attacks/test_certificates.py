@@ -29,7 +29,7 @@ from skfairdp.certificate import examination, signing
 from skfairdp.certificate.signing import check_signature, sign_certificate
 from skfairdp.command_line import main
 from skfairdp.exceptions import SignatureError
-from skfairdp.fairness import recomputing
+from skfairdp.fairness import derivation
 from skfairdp.fairness.bounds import stored
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.representation import LaplaceTransformer
@@ -693,7 +693,7 @@ def test_bounds_that_are_recomputed_are_those_that_were_issued(texts) -> None:
     """The recomputation is a second way through the same formulas, on the stored counts."""
     for text in texts.values():
         for claim in Certificate.from_json(text).fairness:
-            assert math.isclose(recomputing.recomputed_bound(claim), claim.bound, abs_tol=1e-9)
+            assert math.isclose(derivation.recomputed_bound(claim), claim.bound, abs_tol=1e-9)
 
 
 NOTHING: dict[str, Any] = {"event": {"kind": "NoOpDpEvent"}, "exposures": [], "per_group": None}

@@ -105,3 +105,13 @@ class Rows(NamedTuple):
     X: np.ndarray
     y: np.ndarray
     groups: np.ndarray
+
+
+def people() -> Rows:
+    """600 rows of two groups that differ in the first feature."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(["a", "b"], 300)
+    X = rng.normal(size=(600, 2))
+    X[:300, 0] += 0.2
+    y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+    return Rows(X, y, groups)

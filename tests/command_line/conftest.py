@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from skfairdp.certificate.render import html
-from skfairdp.command_line import estimators, filing, planning
+from skfairdp.command_line import filing, planning
+from skfairdp.command_line.request import estimator_of
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def blank_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture(autouse=True)
 def few_epochs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = estimators.estimator_of
+    made = estimator_of
 
     def brief(*asked: Any) -> Any:
         return made(*asked).set_params(max_epochs=3)

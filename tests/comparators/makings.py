@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 import numpy as np
+import torch
 
 from skfairdp.comparators import (
     CFAIREncoder,
@@ -15,6 +16,7 @@ from skfairdp.comparators import (
     PPVAEEncoder,
     VFAEEncoder,
 )
+from skfairdp.comparators.networks import Batch, Widths
 
 EVERY = (LAFTREncoder, CFAIREncoder, VFAEEncoder, FFVAEEncoder, CFBEncoder, PPVAEEncoder)
 WITH_LABELS = (LAFTREncoder, CFAIREncoder, VFAEEncoder, CFBEncoder)
@@ -47,3 +49,24 @@ def encode(encoder: Any, X: np.ndarray, s: Any) -> np.ndarray:
     if "sensitive_features" in inspect.signature(encoder.transform).parameters:
         return encoder.transform(X, sensitive_features=s)
     return encoder.transform(X)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    """A generator for numbers that a loss is given."""
+    return torch.Generator().manual_seed(seed)
+
+
+def losses_of(model: Any, *made_of: Any) -> Any:
+    """The losses that a method trains on."""
+    return model._losses(model, *made_of)
+
+
+def batch(n: int = 40, n_groups: int = 2, n_classes: int = 2) -> tuple[Batch, Widths]:
+    """Rows of three numbers and a coin, with labels and groups, and the sizes of networks."""
+    source = generator(3)
+    x = torch.randn((n, 4), generator=source)
+    x[:, 3] = (x[:, 3] > 0).float()
+    y = torch.randint(n_classes, (n,), generator=source)
+    s = torch.randint(n_groups, (n, 1), generator=source)
+    binary = torch.tensor([False, False, False, True])
+    return Batch(x, y, s), Widths(4, 2, n_classes, (n_groups,), (5,), binary)

@@ -5,9 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from skfairdp.fairness.derivation import Derivation
+from skfairdp.fairness.derivation import Derivation, recomputed_bound, recomputed_estimate
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.recomputing import recomputed_bound, recomputed_estimate
 from skfairdp.foundation.figures import rounded_up
 
 

@@ -7,10 +7,9 @@ import math
 import pytest
 
 from skfairdp.certificate.sentence import certainty, certificate_sentence, population
-from skfairdp.fairness.derivation import Derivation
+from skfairdp.fairness.derivation import Derivation, recomputed_bound
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.kinds import KINDS, BoundKind
-from skfairdp.fairness.recomputing import recomputed_bound
 from skfairdp.fairness.scopes import DEPLOYED, SCOPES
 
 

@@ -20,8 +20,9 @@ from sklearn.pipeline import make_pipeline
 from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, PrivateTableEncoder
 from skfairdp.certificate.outcomes import Accuracy
 from skfairdp.certificate.render import html
-from skfairdp.command_line import estimators, filing, main, path_points, planning
+from skfairdp.command_line import filing, main, path_points, planning
 from skfairdp.command_line.reading import read_rows
+from skfairdp.command_line.request import estimator_of
 from skfairdp.model_selection import PrivateSearchCV, fit_within
 
 ASKED = ["--target", "default payment", "--positive", "0", "--sensitive", "sex", "--epsilon", "2"]
@@ -49,7 +50,7 @@ def customers(n: int = 3_000, seed: int = 0) -> pd.DataFrame:
 @pytest.fixture(autouse=True)
 def brief(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Train for a few epochs and draw no pictures, in a folder of one's own."""
-    made = estimators.estimator_of
+    made = estimator_of
 
     def of_few(*asked: Any) -> Any:
         return made(*asked).set_params(max_epochs=4)

@@ -8,15 +8,22 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from fairlearn.metrics import MetricFrame, mean_prediction
 from scipy.stats import ks_2samp
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_absolute_error, r2_score
-from sklearn.model_selection import cross_validate
+from sklearn.model_selection import GridSearchCV, cross_validate
 
 from skfairdp.fairness.number_notions import NUMBER_NOTIONS
-from skfairdp.metrics import AccuracyUnderGapScorer, GapScorer, fairness_report, group_gap
+from skfairdp.metrics import (
+    AccuracyUnderGapScorer,
+    ErrorUnderGapScorer,
+    GapScorer,
+    fairness_report,
+    group_gap,
+)
 
 
 @pytest.fixture
@@ -51,8 +58,67 @@ def test_scorers_of_numbers_are_found_by_cross_validation(rows):
     constant = cross_validate(DummyRegressor(), X, y, cv=3, scoring=scorers)
     assert np.abs(constant["test_mean_gap"]).max() < 1e-12
     under = AccuracyUnderGapScorer("mean_gap", sensitive_column="group")
-    with pytest.raises(ValueError, match="numbers, which have no accuracy"):
+    with pytest.raises(ValueError, match="no accuracy. Use ErrorUnderGapScorer"):
         under(DummyRegressor().fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("error", ["absolute", "squared"])
+def test_errors_count_only_under_a_tolerable_gap(rows, error):
+    y, p, a = rows
+    X, y = pd.DataFrame({"p": p, "group": a}), y + p
+    model = LinearRegression().fit(X, y)
+    guess = model.predict(X)
+    gap = group_gap(y, guess, sensitive_features=a, notion="mean_gap")
+    of = {"sensitive_column": "group", "error": error}
+    kept = ErrorUnderGapScorer("mean_gap", tolerance=1.01 * gap, **of)(model, X, y)
+    if error == "squared":
+        assert kept == pytest.approx(1.0 / (2.0 - r2_score(y, guess)))
+    else:
+        off, constant = np.abs(y - guess).mean(), np.abs(y - np.median(y)).mean()
+        assert kept == pytest.approx(constant / (constant + off))
+    assert 0.5 < kept < 1.0
+    beyond = ErrorUnderGapScorer("mean_gap", tolerance=0.5 * gap, **of)(model, X, y)
+    assert beyond == pytest.approx(-0.5 * gap)
+    # As bad as can be, but tolerable: still above all that are not.
+    worst = DummyRegressor(strategy="constant", constant=1e9).fit(X, y)
+    assert 0.0 <= ErrorUnderGapScorer("mean_gap", tolerance=0.1, **of)(worst, X, y) < 1e-6
+    assert ErrorUnderGapScorer(tolerance=0.0, **of)(worst, X, np.full(300, 1e9)) == 1.0
+
+
+@pytest.mark.parametrize("routed", [True, False])
+def test_a_grid_search_takes_the_smallest_error_under_the_gap(rows, routed):
+    y, p, a = rows
+    X, y = pd.DataFrame({"p": p, "group": a}), y + 2 * p
+    grid = {"strategy": ["constant", "quantile"], "constant": [9.0], "quantile": [0.5]}
+    if not routed:
+        scorer = ErrorUnderGapScorer(sensitive_column="group")
+        found = GridSearchCV(DummyRegressor(), grid, scoring=scorer, error_score="raise")
+        assert found.fit(X, y).best_params_["strategy"] == "quantile"
+        return
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = GridSearchCV(
+            DummyRegressor(), grid, scoring=ErrorUnderGapScorer(), error_score="raise"
+        )
+        found.fit(X[["p"]], y, sensitive_features=a)
+        assert found.best_params_["strategy"] == "quantile"
+        assert 0.4 < found.best_score_ < 0.6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tolerance": 2.0}, "tolerance=2.0 is not allowed"),
+        ({"tolerance": -1.0, "notion": "mean_gap"}, "tolerance=-1.0 is not allowed"),
+        ({"error": "r2"}, "error='r2' is not allowed"),
+        ({"notion": "luck"}, "notion='luck' is not known"),
+    ],
+)
+def test_settings_of_error_under_gap_are_refused_by_name(rows, options, message):
+    y, p, a = rows
+    X = pd.DataFrame({"p": p, "group": a})
+    scorer = ErrorUnderGapScorer(sensitive_column="group", **options)
+    with pytest.raises(ValueError, match=message):
+        scorer(DummyRegressor().fit(X, y), X, y)
 
 
 @pytest.mark.parametrize(

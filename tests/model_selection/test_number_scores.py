@@ -8,18 +8,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.base import BaseEstimator, RegressorMixin, is_regressor
 
-from skfairdp import DPSGDRegressor, FairPathRegressor, PrivacyLedger, certify
+from skfairdp import (
+    DPSGDClassifier,
+    DPSGDRegressor,
+    FairPathRegressor,
+    PrivacyLedger,
+    certify,
+)
 from skfairdp.certificate.holdout import GroupedRows
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.model_selection import PrivateSearchCV
-from skfairdp.model_selection.holding_out import Score
+from skfairdp.model_selection import PrivateSearchCV, holding_out
+from skfairdp.model_selection.holding_out import Score, divide
 from skfairdp.model_selection.number_scores import ABSOLUTE, PARTS, SQUARED, NumberScoring
 from skfairdp.privacy import NoiseSource
 from skfairdp.records.groups import Groups
 from skfairdp.records.labels import SECRET_PART
 from skfairdp.records.numbers import TargetBounds, check_numbers
+from skfairdp.records.persons import Persons, encode_persons
 
 BOUNDS = TargetBounds(0.0, 4.0)
 NOTIONS = ["distribution_gap", "mean_gap"]
@@ -52,6 +60,12 @@ def scoring(
     return NumberScoring(BOUNDS, measure, tolerance, notion)
 
 
+def unit_of(score: NumberScoring, name: str) -> int:
+    """Most that one row may change a table by, in L1."""
+    counted = name == "predictions" and score.notion == "distribution_gap"
+    return 1 if counted else PARTS
+
+
 def largest_change(score: NumberScoring) -> float:
     """Largest L1 change of a table, in records, when any one of the rows is left out."""
     rows, source = held_out(), NoiseSource()
@@ -60,7 +74,9 @@ def largest_change(score: NumberScoring) -> float:
     for left_out in range(len(rows)):
         less = rows.part(np.delete(np.arange(len(rows)), left_out))
         found = score.tables(First(), less, math.inf, source)
-        changes += [np.abs(whole[name] - found[name]).sum() / PARTS for name in whole]
+        changes += [
+            np.abs(whole[name] - found[name]).sum() / unit_of(score, name) for name in whole
+        ]
     return max(changes)
 
 
@@ -81,10 +97,11 @@ def test_errors_that_are_not_clipped_would_be_noticed(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("notion", NOTIONS)
 def test_noise_of_both_tables_has_the_stated_size(notion: str) -> None:
     rows, source, price = held_out(), NoiseSource(), 0.5
-    exact = scoring(notion=notion).tables(First(), rows, math.inf, source)
-    drawn = [scoring(notion=notion).tables(First(), rows, price, source) for _ in range(300)]
+    score = scoring(notion=notion)
+    exact = score.tables(First(), rows, math.inf, source)
+    drawn = [score.tables(First(), rows, price, source) for _ in range(300)]
     for name, table in exact.items():
-        noise = np.stack([each[name] - table for each in drawn]) / PARTS
+        noise = np.stack([each[name] - table for each in drawn]) / unit_of(score, name)
         # Two tables at half the price: Laplace noise of scale 2 / price. Of 600 draws or more,
         # of kurtosis 6, the variance is known to within 50 % at 1e-6.
         assert noise.var() == pytest.approx(2 * (2 / price) ** 2, rel=0.5)
@@ -166,14 +183,103 @@ def test_a_search_over_regressors_predicts_numbers() -> None:
     assert -4.0 <= search.best_score_ <= 0.0
 
 
-def test_persons_are_refused_and_nothing_is_charged(tmp_path) -> None:
+PERSONS = np.random.default_rng(5).permutation(np.arange(64) // 4)  # four rows a person
+
+
+def most_of_a_person(score: NumberScoring) -> float:
+    """Largest L1 change of a table of held-out rows, in records, when a person leaves."""
+    rows, source = held_out(), NoiseSource()
+    place = np.arange(len(rows))[:, None].astype(float)
+    divided = divide(place, rows.y, None, 0.7, source, PERSONS)
+    held = rows.part(divided.held_out.X[:, 0].astype(int))
+    persons = PERSONS[divided.held_out.X[:, 0].astype(int)]
+    whole, changes = score.tables(First(), held, math.inf, source), []
+    for person in np.unique(persons):
+        less = held.part(np.flatnonzero(persons != person))
+        found = score.tables(First(), less, math.inf, source)
+        changes += [
+            np.abs(whole[name] - found[name]).sum() / unit_of(score, name) for name in whole
+        ]
+    return max(changes)
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_one_person_moves_the_tables_by_one_row_and_no_more(notion: str) -> None:
+    assert most_of_a_person(scoring(notion=notion)) == 1.0
+
+
+def test_rows_that_are_drawn_without_their_person_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def of_rows(person_ids: Any, n_rows: int) -> Persons:
+        return encode_persons(np.arange(n_rows), n_rows)
+
+    monkeypatch.setattr(holding_out, "encode_persons", of_rows)
+    assert most_of_a_person(scoring()) > 1.0
+
+
+def test_a_person_is_in_one_part_with_all_rows_and_one_is_held_out() -> None:
+    place, ids = np.arange(64)[:, None], np.array([f"p{each}" for each in PERSONS])
+    counted = np.zeros(64, dtype=int)
+    for seed in range(20):
+        divided = divide(place, place[:, 0], None, 0.5, NoiseSource(seed), ids)
+        training, held = divided.training.X[:, 0], divided.held_out.X[:, 0]
+        assert divided.person_ids.tolist() == ids[training].tolist()
+        assert set(PERSONS[training]) | set(PERSONS[held]) == set(range(16))
+        assert not set(PERSONS[training]) & set(PERSONS[held])
+        assert len(training) == 4 * (16 - len(held))
+        counted[held] += 1
+    # Of 160 held-out rows on average: no place of a person's rows is preferred.
+    places = np.argsort(np.argsort(PERSONS, kind="stable")) % 4
+    of_place = np.bincount(places, weights=counted)
+    assert stats.chisquare(of_place).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("ids", "groups", "message"),
+    [
+        (np.where(np.arange(200) == 3, None, "a"), None, "'person_ids' has missing values"),
+        (np.arange(200) // 2, np.arange(200) % 2, "several groups|two groups|one group"),
+        (np.arange(10), None, "person_ids"),
+    ],
+)
+def test_persons_that_are_not_clear_are_refused_before_a_charge(ids, groups, message, tmp_path):
     X, y = small_table()
     ledger = PrivacyLedger(tmp_path / "ledger.db")
     inner = DPSGDRegressor(target_bounds=(0, 4))
     search = PrivateSearchCV(inner, {"net__lr": [0.05]}, ledger=ledger)
-    with pytest.raises(ValueError, match="PrivateSearchCV got person_ids"):
-        search.fit(X, y, person_ids=np.arange(len(X)) // 2)
+    with pytest.raises(ValueError, match=message):
+        search.fit(X, y, sensitive_features=groups, person_ids=ids)
     assert ledger.entries() == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("numbers", [True, False])
+def test_a_search_over_rows_of_persons_protects_persons(numbers: bool, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    X, ids = rng.uniform(size=(800, 2)), np.arange(800) // 2
+    groups, y = ids % 2, 4 * X[:, 0]
+    of = {"max_epochs": 1, "batch_size": 50, "progress": False}
+    inner = DPSGDRegressor(target_bounds=(0, 4), **of) if numbers else DPSGDClassifier(**of)
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    search = PrivateSearchCV(
+        inner, {"net__lr": [0.05]}, n_iter=2, epsilon=2.0, tolerance=0.5, ledger=ledger
+    )
+    quoted = search.quote(n_persons=400, groups={0: 200, 1: 200}).privacy
+    target = y if numbers else (y > 2.0).astype(int)
+    search.fit(X, target, sensitive_features=groups, person_ids=ids)
+    assert quoted.protects == search.privacy_.protects == "person"
+    assert search.best_estimator_.privacy_ == search.privacy_
+    assert quoted.epsilon == pytest.approx(search.privacy_.epsilon, rel=1e-3)
+    assert ledger.totals()[0].protects == "person"
+    # About three quarters of 400 persons train, not of 800 rows.
+    (rate,) = search.best_estimator_.plan_.segments[0].rates
+    assert 50 / 360 < rate < 50 / 240
+    stated = certify(search)
+    assert stated.verify(search)
+    text = " ".join(stated.privacy.assumptions)
+    assert "each person was held out with all rows" in text
+    assert "one row is one person" not in text
 
 
 @pytest.mark.slow

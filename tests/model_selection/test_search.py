@@ -112,7 +112,7 @@ def test_the_whole_search_meets_the_budget_and_says_so() -> None:
 def test_epsilon_is_the_same_whatever_the_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, groups = people()
     # One split for all: the number of training rows is part of the plan.
-    monkeypatch.setattr(search_module, "divide", lambda *a: divide(*a[:-1], NoiseSource(0)))
+    monkeypatch.setattr(search_module, "divide", lambda *a: divide(*a[:4], NoiseSource(0)))
     flipped = np.where(y == "yes", "no", "yes")
     promises = {
         build(tolerance=0.1).fit(X, labels, sensitive_features=groups).privacy_.epsilon
@@ -332,7 +332,7 @@ def test_a_secret_part_without_a_class_is_not_refused(monkeypatch) -> None:
     y = y.astype("U4")
     y[0] = "rare"
 
-    def rare_held_out(X, y, sensitive_features, share, source):
+    def rare_held_out(X, y, sensitive_features, share, source, person_ids=None):
         parts = divide(X, y, sensitive_features, share, source)
         rows = GroupedRows(X, y, sensitive_features, encode_groups(groups, n_rows=len(y)))
         return replace(parts, training=rows.part(np.arange(1, 220)))
@@ -363,7 +363,7 @@ def test_released_sets_are_those_of_all_rows_and_not_of_the_training_part(
     y, groups = y.astype("U4"), groups.astype("U4")
     y[:2], groups[:2] = "rare", "few"
 
-    def all_rare_held_out(X, y, sensitive_features, share, source):
+    def all_rare_held_out(X, y, sensitive_features, share, source, person_ids=None):
         parts = divide(X, y, sensitive_features, share, source)
         rows = GroupedRows(X, y, sensitive_features, encode_groups(groups, n_rows=len(y)))
         training, held = (rows.part(np.arange(*ends)) for ends in ((2, 220), (220, 300)))

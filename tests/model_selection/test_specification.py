@@ -9,13 +9,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp import DPSGDClassifier, DPSGDRegressor, FairDPClassifier, PrivacyLedger, certify
+from skfairdp import (
+    DPSGDClassifier,
+    DPSGDRegressor,
+    FairDPClassifier,
+    FairPathRegressor,
+    PrivacyLedger,
+    certify,
+)
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
     private_gap_upper_bound,
 )
 from skfairdp.model_selection import pareto_frontier, specify
+from skfairdp.model_selection.number_scores import PARTS
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import covering_event
@@ -31,6 +39,7 @@ def town(n: int, effect: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, 
 
 
 GRID = {"max_grad_norm": [0.3, 1.0]}
+NUMBERS = DPSGDRegressor(target_bounds=(0, 2), **FAST)
 
 
 def answer(n: int, effect: float, tolerance: float, **options):
@@ -128,6 +137,71 @@ def test_the_error_is_shared_by_the_attempts() -> None:
     assert "certificate number 1 about these people of 2 that were planned" in text
 
 
+def answer_of_numbers(effect: float, n: int = 600, tolerance: float = 0.3, **options):
+    X, _, groups = town(n, 0.0)
+    X[:, 0] = np.random.default_rng(1).uniform(size=n) + effect * groups
+    given = {"epsilon": 2.0, "delta": 1e-4, "tolerance": tolerance} | options
+    grid = given.pop("candidates", GRID)
+    model = given.pop("estimator", NUMBERS)
+    return specify(model, grid, X, X[:, 0], sensitive_features=groups, **given)
+
+
+@pytest.mark.slow
+def test_a_regressor_gets_a_bound_from_its_table_of_predictions(tmp_path) -> None:
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    asked = answer_of_numbers(0.0, ledger=ledger)
+    assert asked.verify()
+    assert len(ledger) == 1
+    assert ledger.totals()[0].epsilon == asked.privacy.epsilon <= 2.0
+    first, second = asked.attempts
+    assert first.noisy_counts["predictions"].shape == (2, 16)
+    assert -2.0 <= first.value <= 0.0
+    for attempt in asked.attempts:
+        assert attempt.certificate.verify(attempt.model)
+        assert attempt.model.privacy_ == attempt.certificate.privacy == asked.privacy
+        assert attempt.lower <= attempt.claim.bound
+        assert (attempt.claim.notion, attempt.claim.confidence_level) == ("distribution_gap", 0.95)
+        # A pair of tables costs half of the budget, and that of predictions half of it.
+        assert "allows for it (ε = 0.5 for each" in " ".join(attempt.claim.assumptions)
+    text = " ".join(asked.privacy.assumptions)
+    assert "2 pairs of tables of held-out counts and sums of errors, at epsilon 1 a pair" in text
+    assert "target_bounds was declared, not computed from rows" in asked.privacy.assumptions
+    assert "class labels" not in text
+    tables = {name: table.copy() for name, table in first.noisy_counts.items()}
+    tables["predictions"][0, 0] += 40
+    touched = dataclasses.replace(first, noisy_counts=tables)
+    assert not dataclasses.replace(asked, attempts=(touched, second)).verify()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The tables do not show")
+def test_tolerances_of_a_path_of_numbers_are_one_fit() -> None:
+    path = FairPathRegressor(target_bounds=(0, 2), **FAST)
+    asked = answer_of_numbers(0.5, estimator=path, candidates={"tolerance": [0.3, 0.9]})
+    first, second = (attempt.model for attempt in asked.attempts)
+    assert (first.tolerance, second.tolerance) == (0.3, 0.9)
+    assert np.array_equal(first.scored_, second.scored_)
+    assert "1 models were trained" in asked.privacy.assumptions[0]
+    assert asked.verify()
+
+
+@pytest.mark.slow
+def test_tables_of_numbers_are_drawn_at_the_epsilon_that_is_charged(monkeypatch) -> None:
+    drawn = []
+    keep = NoiseSource.discrete_laplace
+
+    def recorded(self: NoiseSource, epsilon: float, shape: tuple[int, ...]) -> np.ndarray:
+        drawn.append((shape, epsilon))
+        return keep(self, epsilon, shape)
+
+    monkeypatch.setattr(NoiseSource, "discrete_laplace", recorded)
+    asked = answer_of_numbers(0.0)
+    # Two attempts share 2, and the tables of one share 1: sums of 1,024 parts, and rows.
+    assert drawn == [((2,), 0.5 / PARTS), ((2, 16), 0.5)] * 2
+    for attempt in asked.attempts:
+        assert attempt.claim.derivation.values["epsilon"] == 0.5
+
+
 def measured(gap: float, n_draws: int) -> Iterator[NoisyCells]:
     """Noisy counts of groups of a known gap."""
     rng, source = np.random.default_rng(1), NoiseSource(1)
@@ -169,15 +243,26 @@ def test_the_ledger_hears_of_everything_once(tmp_path) -> None:
         ({"sensitive_features": np.zeros(600)}, "A gap needs two groups"),
         ({"candidates": []}, "'candidates' is empty"),
         ({"candidates": {"epsilon": [1.0]}}, "names epsilon, which the search sets"),
-        ({"estimator": DPSGDRegressor(target_bounds=(0, 1))}, "got DPSGDRegressor, which predicts"),
+        ({"objective": "neg_mean_absolute_error"}, "objective='neg_mean_absolute_error' is not"),
+        ({"estimator": NUMBERS, "objective": "auc"}, "objective='auc' is not allowed"),
+        ({"estimator": NUMBERS, "notion": "equal_opportunity"}, "does not compare numbers"),
+        ({"estimator": NUMBERS, "notion": "mean_gap"}, "no bound from noisy counts"),
+        ({"estimator": DPSGDRegressor(**FAST)}, "'estimator' has target_bounds=None"),
+        ({"estimator": NUMBERS, "y": np.full(600, np.nan)}, "Input y contains NaN"),
+        ({"estimator": NUMBERS, "y": np.ones(600)}, "y is constant"),
+        ({"X": np.full((600, 2), np.nan)}, "Input X contains NaN"),
+        ({"estimator": NUMBERS, "X": np.full((600, 2), np.nan)}, "Input X contains NaN"),
+        ({"y": None}, "y to be passed"),
+        ({"estimator": NUMBERS, "candidates": {"target_bounds": [(0, 1)]}}, "names target_bounds"),
     ],
 )
 def test_bad_settings_are_refused(options, message, tmp_path) -> None:
     ledger = PrivacyLedger(tmp_path / "ledger.db")
     X, y, groups = town(600, 0.2)
     given = {"sensitive_features": groups, "epsilon": 1.0, "tolerance": 0.1, "delta": 1e-4}
+    given |= {"X": X, "y": y}
     given |= options | {"ledger": ledger}
     model = given.pop("estimator", DPSGDClassifier(**FAST))
     with pytest.raises(ValueError, match=message):
-        specify(model, given.pop("candidates", GRID), X, y, **given)
+        specify(model, given.pop("candidates", GRID), given.pop("X"), given.pop("y"), **given)
     assert ledger.entries() == ()  # before any charge

@@ -13,7 +13,7 @@ from dp_accounting import dp_event
 
 from skfairdp.privacy import CountRelease, PrivacyGuarantee
 from skfairdp.privacy.accounting.plan_cost import guarantee
-from skfairdp.privacy.accounting.serialization import event_from_dict, event_to_dict
+from skfairdp.privacy.accounting.table import event_from_dict, event_to_dict
 from tests.privacy.plans import fairdp_plan, sgd_plan
 
 

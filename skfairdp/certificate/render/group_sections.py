@@ -214,10 +214,12 @@ def _apart(rates: tuple[OutcomeRate, ...]) -> Iterator[str]:
         lower = [e for e in known if any(e.high < other.low for other in known)]
         if lower:
             where = ", ".join(f"“{e.group}”" for e in lower)  # a group may be called 0
-            lower_than = f"is lower in {where} than in another group, beyond chance and noise."
-            yield f"“{_SHOWN[name]}” {lower_than}"
+            yield (
+                f"The share “{_SHOWN[name]}” is lower in {where} than in another group, by more "
+                "than chance and noise explain."
+            )
     if not any(True for e in rates for o in rates if e.measure == o.measure and e.high < o.low):
-        yield "No group fares worse than another beyond what chance and noise explain."
+        yield "No group fares worse than another by more than chance and noise explain."
 
 
 def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
@@ -318,7 +320,7 @@ def _wrong(scores: ScoreCounts) -> Iterator[str]:
             "such people have the positive label (95 % confidence, for all lines together)."
         )
     if not wrong:
-        yield "No group's scores are shown to be too high or too low, beyond chance and noise."
+        yield "No group's scores are too high or too low by more than chance and noise explain."
 
 
 def _picture(scores: ScoreCounts) -> Picture:

@@ -210,22 +210,20 @@ def _answer(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
 
 
 def _remembered(function: Any, event: DpEvent, *settings: Any) -> Any:
-    """Call a function that has a cache on an event in its merged form."""
+    """Call a function that has a cache on an event, with equal parts counted together.
+
+    Each kind of release is then discretised once.
+    """
     event = canonical(event)
     try:
         hash(event)
     except TypeError:  # events of other makers may hold lists
         return function.__wrapped__(event, *settings)
-    return function(_merged(event), *settings)
-
-
-def _merged(event: DpEvent) -> DpEvent:
-    """Count equal parts together, so that each kind of release is discretised once."""
     counts: Counter[DpEvent] = Counter()
     for part, count in parts_of(event):
         counts[part] += count
     parts = [dp_event.SelfComposedDpEvent(part, count) for part, count in counts.items()]
-    return canonical(dp_event.ComposedDpEvent(parts))
+    return function(canonical(dp_event.ComposedDpEvent(parts)), *settings)
 
 
 @lru_cache(maxsize=4096)

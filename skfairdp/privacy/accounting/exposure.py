@@ -9,14 +9,10 @@ from typing import Any, Protocol, Self
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
+from skfairdp.foundation.figures import label_from_json, label_to_json
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import canonical, parts_of
-from skfairdp.privacy.accounting.serialization import (
-    event_from_dict,
-    event_to_dict,
-    label_from_json,
-    label_to_json,
-)
+from skfairdp.privacy.accounting.table import event_from_dict, event_to_dict
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
 

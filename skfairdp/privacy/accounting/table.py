@@ -1,20 +1,23 @@
-"""Table of event, relation and accountant: exact, upper bound or refused.
+"""Kinds of events: the accountant of each under each relation, and its form in JSON.
 
 Accounting looks every release up here, by the exact class of its event and the relation, and runs
 what the entry holds: a function that makes its privacy losses, and one that states the event which
 dp_accounting's Renyi divergences charge in its place. A pair without an entry has no answer; no
 accountant is asked whether it would take one. ``tests/privacy/accounting/test_table.py`` compares
 every entry with an enumeration of outputs, and the page ``docs/theory/accounting.md`` shows this
-table.
+table. `KINDS` lists the events that certificates and ledgers store.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import attr
+import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.dp_event import DpEvent
 
@@ -235,3 +238,85 @@ def rows() -> Iterator[tuple[str, NeighboringRelation, Entry]]:
     for kind in (*listed, *others):
         for relation in (ONE, BLANK, REPLACED):
             yield name_of(kind), relation, TABLE.get((kind, relation), NO_ANSWER)
+
+
+# Only these are read back: a document cannot name a class of its own choice.
+KINDS: dict[str, type[DpEvent]] = {
+    kind.__name__: kind
+    for kind in (
+        dp_event.ComposedDpEvent,
+        dp_event.DiscreteLaplaceDpEvent,
+        FailureDpEvent,
+        dp_event.GaussianDpEvent,
+        dp_event.LaplaceDpEvent,
+        dp_event.NoOpDpEvent,
+        dp_event.NonPrivateDpEvent,
+        dp_event.PoissonSampledDpEvent,
+        dp_event.RepeatAndSelectDpEvent,
+        dp_event.SelfComposedDpEvent,
+    )
+}
+
+# What numbers of an event may be; others are at least 0.
+LIMITS = {
+    "mean": (1.0, math.inf),
+    "probability": (0.0, 1.0),
+    "sampling_probability": (0.0, 1.0),
+}
+
+
+def event_to_dict(event: DpEvent) -> dict[str, Any]:
+    """Write an event as nested dictionaries, ``{"kind": class name, field: value, ...}``."""
+    kind = type(event).__name__
+    if KINDS.get(kind) is not type(event):
+        raise ValueError(f"cannot write a {kind}: supported events are {sorted(KINDS)}")
+    values = {field.name: _value(getattr(event, field.name)) for field in attr.fields(type(event))}
+    return {"kind": kind, **values}
+
+
+def event_from_dict(document: Mapping[str, Any]) -> DpEvent:
+    """Read an event written by `event_to_dict`, with tuples for lists."""
+    kind = document.get("kind")
+    if kind not in KINDS:
+        raise ValueError(f"cannot read an event of kind {kind!r}: known are {sorted(KINDS)}")
+    names = {field.name for field in attr.fields(KINDS[kind])}
+    odd = sorted({*document} - {"kind"} ^ names)
+    if odd:
+        raise ValueError(f"an event of kind {kind!r} has the fields {sorted(names)}; not so: {odd}")
+    return KINDS[kind](**{name: _read(name, document[name]) for name in sorted(names)})
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, DpEvent):
+        return event_to_dict(value)
+    if isinstance(value, (list, tuple)):
+        return [_value(item) for item in value]
+    return number_to_json(value)
+
+
+def _read(name: str, value: Any) -> Any:
+    if name in ("event", "events"):
+        if isinstance(value, Mapping) and name == "event":
+            return event_from_dict(value)
+        if isinstance(value, list) and name == "events":
+            return tuple(map(event_from_dict, value))
+        raise ValueError(f"cannot read {value!r} as an event")
+    number = number_from_json(value)
+    low, high = LIMITS.get(name, (0.0, math.inf))
+    whole = name != "count" or isinstance(number, int)
+    if isinstance(number, bool) or not whole or not low <= number <= high:
+        raise ValueError(f"cannot read an event with {name}={value!r}")
+    return number
+
+
+def number_to_json(value: float) -> float | str:
+    """Write infinity as the string "inf", because JSON has none; keep other numbers."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return "inf" if value == math.inf else value
+
+
+def number_from_json(value: float | str) -> float:
+    if isinstance(value, str) and value != "inf":
+        raise ValueError(f"expected a number or 'inf', got {value!r}")
+    return math.inf if isinstance(value, str) else value

@@ -92,8 +92,8 @@ def ledger_statements(
         # In parts, so that a narrow page can break the line; `holds` reads it with blanks too.
         parts = " ".join(digest[i : i + 8] for i in range(0, len(digest), 8))
         lines.append(
-            "state of the file, to be noted, so that entries that are missing later are noticed "
-            f"(number of its records: their digest): {number}: {parts}"
+            "state of the file; note it, to see later whether entries are missing (number of its "
+            f"records: their digest): {number}: {parts}"
         )
     return lines
 

@@ -27,8 +27,8 @@ from skfairdp.certificate.registry import ANSWERED, answers
 from skfairdp.certificate.render.elements import PLAIN, Table, arranged, template_names
 from skfairdp.certificate.render.html import _table
 from skfairdp.certificate.signing import sign_certificate
+from skfairdp.fairness.derivation import recomputed_intervals
 from skfairdp.fairness.guarantee import CellCount
-from skfairdp.fairness.recomputing import recomputed_intervals
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from tests.certificate.fakes import ThresholdClassifier
 from tests.certificate.forged import forged_text

@@ -15,7 +15,7 @@ import skfairdp
 from skfairdp import certify
 from skfairdp.protocol import Certifiable, answers_of
 from skfairdp.receipts.unwrap import charges_privacy, learns_from_rows, releases_rows
-from tests.certificate.fakes import Doubler, ThresholdClassifier, stated
+from tests.certificate.fakes import Doubler, ThresholdClassifier, people, stated
 
 QUESTIONS = [name for name in vars(Certifiable) if name[0] == "_" != name[1]]
 
@@ -93,7 +93,8 @@ class Outside(Certifiable, LogisticRegression):
         return ()
 
 
-def test_an_estimator_of_others_that_answers_is_certified(rows):
+def test_an_estimator_of_others_that_answers_is_certified():
+    rows = people()
     assert certify(Outside().fit(rows.X, rows.y)).privacy == stated()
     assert certify(LogisticRegression().fit(rows.X, rows.y)).privacy.is_void
 
