@@ -7,7 +7,8 @@ whatever the number of layers.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,6 +41,8 @@ class FlatOptimizer:
         self._where = where
         self._plain = len(parameters) == 1 and _is_plain_sgd(optimizer)
         self._adam = _Adam(parameters[0].data) if _is_plain_adam(parameters, optimizer) else None
+        own = self._plain or self._adam is not None
+        self._update = optimizer.step if own else step_of(optimizer)
 
     @property
     def size(self) -> int:
@@ -58,7 +61,7 @@ class FlatOptimizer:
             return
         for parameter, where in zip(self._parameters, self._where, strict=True):
             parameter.grad = gradient[where].view_as(parameter).to(parameter.dtype)
-        self.optimizer.step()
+        self._update()
         for parameter in self._parameters:
             parameter.grad = None
 
@@ -136,6 +139,18 @@ def make_optimizer(cls: Any, *args: Any, **kwargs: Any) -> Any:
     optimizer.__init__(*args, **kwargs)
     del optimizer.add_param_group
     return optimizer
+
+
+def step_of(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
+    """Return the update of an optimizer, without importing torch's compiler either.
+
+    torch wraps it into functions that import the compiler and call hooks, of which there are none
+    on an optimizer that was just built. Subclasses may have wrappers of their own, which stay.
+    """
+    kind = type(optimizer)
+    if kind not in ELEMENTWISE or optimizer.defaults.get("differentiable"):
+        return optimizer.step
+    return torch.no_grad()(partial(inspect.unwrap(kind.step), optimizer))
 
 
 def flat_optimizer(

@@ -30,6 +30,12 @@ def fitted(**parameters: Any) -> FairPATEClassifier:
     return model.fit(X, y, X_public=X_public, sensitive_features_public=groups)
 
 
+@pytest.fixture(scope="module")
+def model() -> FairPATEClassifier:
+    """Shared by tests that do not change it."""
+    return fitted()
+
+
 def gap(table: np.ndarray) -> float:
     shares = table / table.sum(axis=1, keepdims=True)
     return float(np.ptp(shares, axis=0).max())
@@ -53,8 +59,7 @@ def test_refusals_are_charged_and_change_no_epsilon() -> None:
     assert strict.plan_ == loose.plan_
 
 
-def test_the_gate_table_is_that_of_the_answers() -> None:
-    model = fitted()
+def test_the_gate_table_is_that_of_the_answers(model: FairPATEClassifier) -> None:
     assert np.array_equal(model.gate_.counts, model.answers_by_group_)
     assert model.answers_by_group_.sum() == model.n_answered_
     for group, answers, asked in zip(
@@ -65,8 +70,9 @@ def test_the_gate_table_is_that_of_the_answers() -> None:
     assert np.array_equal(again.gate_.counts, model.gate_.counts)
 
 
-def test_the_certificate_speaks_of_answered_queries_and_not_of_the_student() -> None:
-    model = fitted()
+def test_the_certificate_speaks_of_answered_queries_and_not_of_the_student(
+    model: FairPATEClassifier,
+) -> None:
     certificate = certify(model)
     (claim,) = certificate.fairness
     assert claim.scope == "answered queries"

@@ -11,10 +11,11 @@ pytestmark = pytest.mark.slow
 
 FIT = """
 import sys, numpy as np
-from skfairdp import DPSGDClassifier, FairDPClassifier, PrivateFairEncoder
+from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, PrivateFairEncoder
 X, y = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200) % 2
 for kind in (DPSGDClassifier, FairDPClassifier, PrivateFairEncoder):
     kind(max_epochs=1).fit(X, y, sensitive_features=y)
+PATEClassifier(n_teachers=4, epsilon=8.0, n_answers=20).fit(X, y, X_public=X)
 assert "torch._dynamo" not in sys.modules
 """
 

@@ -22,7 +22,7 @@ from skfairdp.aggregation.teachers.ensemble import Lessons, Teachers
 from skfairdp.engine.modules import Activation, LinearStack, linear_stack
 from skfairdp.engine.nets import PreparedNet, module_dtype
 from skfairdp.engine.objectives import BinaryObjective, Objective, objective_for
-from skfairdp.engine.optimizers import ELEMENTWISE
+from skfairdp.engine.optimizers import ELEMENTWISE, make_optimizer, step_of
 from skfairdp.engine.randomness import SeededDraws
 
 # Hidden units computed at once while voting: 4 MiB in float32, which stay in the cache.
@@ -132,6 +132,7 @@ def train_batched(prepared: PreparedNet, lessons: Lessons) -> BatchedTeachers:
     layers, slopes = _split(vector, stack, len(rows)), _split(gradient, stack, len(rows))
     _initialise(layers, stack, generators)
     optimizer = _optimizer(prepared, vector, gradient)
+    update = step_of(optimizer)
     rates = prepared.learning_rates(lessons.n_steps, max(1, lessons.n_steps // 10))
     # The last row, of zeros, is used for shards without records.
     shards = [own if len(own) else np.array([len(X)]) for own in rows]
@@ -143,7 +144,7 @@ def train_batched(prepared: PreparedNet, lessons: Lessons) -> BatchedTeachers:
             _backpropagate(batch, target.index_select(0, index), layers, slopes, objective)
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            optimizer.step()
+            update()
             lessons.progress.advance()
     return BatchedTeachers(lessons.fixed, lessons.n_classes, layers)
 
@@ -197,7 +198,7 @@ def _optimizer(prepared: PreparedNet, vector: Tensor, gradient: Tensor) -> torch
         {"foreach", "fused", "differentiable"} & settings.keys()
     ):
         settings["fused"] = True  # one pass over the weights
-    return prepared.net.optimizer([parameter], **settings)
+    return make_optimizer(prepared.net.optimizer, [parameter], **settings)
 
 
 def _backpropagate(

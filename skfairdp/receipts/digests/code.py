@@ -49,27 +49,29 @@ def _installed(top: str) -> bool:
         return False
     named = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
     folders = (*named, *site.getsitepackages(), site.getusersitepackages())
-    return _is_below(file, folders) or _is_below(file, _folders_by_package().get(top, ()))
+    return _is_below(file, folders) or _is_of_a_wheel(file)
 
 
-def _is_below(file: str, folders: Iterable[str | Path]) -> bool:
+def _is_below(file: str, folders: Iterable[str]) -> bool:
     return any(Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in folders)
 
 
-@cache
-def _folders_by_package() -> dict[str, list[Path]]:
-    """List the folders into which wheels put each package, e.g. by ``pip install --target``.
+def _is_of_a_wheel(file: str) -> bool:
+    """Whether a wheel put a file, or a folder, where it is, e.g. by ``pip install --target``.
 
-    Wheels leave a list of their files there. In a checkout or an editable install, none lists the
-    package.
+    Wheels leave a list of their files in the folder of their packages. In a checkout or an editable
+    install, none lists the package. Lists in other folders are not read: there are hundreds.
     """
-    found: dict[str, list[Path]] = {}
-    for package, names in metadata.packages_distributions().items():
-        for name in names:
-            wheel = metadata.distribution(name)
-            if wheel.read_text("RECORD") is not None:
-                found.setdefault(package, []).append(Path(str(wheel.locate_file(""))))
-    return found
+    path = Path(file).resolve()
+    names = (path.name.partition(".")[0], path.parent.name)
+    for wheel in metadata.distributions(path=[str(folder) for folder in path.parents[:2]]):
+        listed = () if wheel.read_text("RECORD") is None else wheel.files or ()
+        for entry in listed:
+            if entry.parts[0].partition(".")[0] in names:
+                put = Path(str(wheel.locate_file(entry))).resolve()
+                if path in (put, *put.parents):
+                    return True
+    return False
 
 
 def library_name(value: Any) -> str | None:

@@ -29,12 +29,10 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     known = set(sys.modules)
     code._installed.cache_clear()
-    code._folders_by_package.cache_clear()
     yield tmp_path
     for name in set(sys.modules) - known:
         del sys.modules[name]
     code._installed.cache_clear()
-    code._folders_by_package.cache_clear()
 
 
 def test_a_wheel_in_any_folder_is_a_library(folder):
@@ -42,6 +40,41 @@ def test_a_wheel_in_any_folder_is_a_library(folder):
     step = importlib.import_module(made(folder, "put_by_a_wheel", wheel=True)).Step
     assert code.is_library("put_by_a_wheel")
     assert code.library_name(step) == "put_by_a_wheel.Step"
+
+
+def test_a_module_and_a_package_without_a_file_of_a_wheel_are_libraries(folder):
+    (folder / "put_in_parts").mkdir()
+    (folder / "put_in_parts" / "step.py").write_text("class Step: pass\n")
+    (folder / "put_alone.py").write_text("class Step: pass\n")
+    listed = folder / "put-1.0.dist-info"
+    listed.mkdir()
+    (listed / "METADATA").write_text("Metadata-Version: 2.1\nName: put\nVersion: 1.0\n")
+    (listed / "RECORD").write_text("put_in_parts/step.py,,\nput_alone.py,,\n")
+    for module in ("put_in_parts.step", "put_alone"):
+        step = importlib.import_module(module).Step
+        assert code.library_name(step) == f"{module}.Step"
+
+
+def test_a_module_that_no_wheel_lists_is_none_whatever_else_it_lists(folder):
+    """A file added to the folder of a wheel, and a list of files that no wheel wrote."""
+    made(folder, "put_by_a_wheel", wheel=True)
+    (folder / "put_by_a_wheel.egg-info").mkdir()
+    (folder / "put_by_a_wheel.egg-info" / "SOURCES.txt").write_text("added_by_hand.py\n")
+    (folder / "added_by_hand.py").write_text("class Step: pass\n")
+    importlib.import_module("added_by_hand")
+    assert not code.is_library("added_by_hand")
+
+
+def test_only_lists_of_files_in_the_folder_of_a_package_are_read(folder, monkeypatch):
+    """Reading those of all installed libraries takes as long as a small fit."""
+    read = []
+    found = code.metadata.distributions
+    monkeypatch.setattr(
+        code.metadata, "distributions", lambda **where: read.append(where) or found(**where)
+    )
+    importlib.import_module(made(folder, "written_by_a_user", wheel=False))
+    assert not code.is_library("written_by_a_user")
+    assert read == [{"path": [str(folder / "written_by_a_user"), str(folder)]}]
 
 
 def test_a_users_package_beside_a_wheel_is_none(folder):
