@@ -151,8 +151,8 @@ def _shares_up_to(
     picture = Picture(words, 2.8, partial(draw_shares, rates))
     headings = ("Share", "95 % interval", "Predictions counted", "Rows")
     table = _by_group(f"{title}, {claim.scope}", headings, rows)
-    elements = (*([middle] if half else []), picture, table, *notes)
-    return Section(title, elements, extra=True)
+    said = (middle,) if half else ()
+    return Section(title, (*said, picture, table, *notes), extra=True)
 
 
 def _predictions(claim: FairnessGuarantee) -> Section:
