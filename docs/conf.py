@@ -37,6 +37,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "messages",
     "notebooks",
+    "wide_pictures",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = [

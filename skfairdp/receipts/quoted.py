@@ -142,7 +142,8 @@ class Quote:
             return max(inner, key=lambda one: one.ratio, default=None)
         n_features = None if self.facts is None else self.facts.n_features
         promised = math.inf if self.privacy is None else self.privacy.epsilon
-        epsilon = promised if math.isfinite(promised) else None
+        # So much noise that delta alone covers it, epsilon = 0, was measured on no table.
+        epsilon = promised if 0.0 < promised < math.inf else None
         return verdict_on(plan, n_features=n_features, crowd=self.crowd, epsilon=epsilon)
 
     def without_rows(self) -> Quote:
@@ -255,8 +256,8 @@ def verdict_on(
     n, by_gradients = _records(plan)
     if epsilon is None or not by_gradients:
         return Verdict("useful", ratio, release, f"The noise allows learning: {allowed}.")
-    # Two digits, as the rule is one of thumb.
-    shown = f"{float(f'{ENOUGH / epsilon:.2g}'):,.0f}"
+    needed = ENOUGH / epsilon
+    shown = f"{float(f'{needed:.2g}'):,.0f}"  # two digits, as the rule is one of thumb
     if n * epsilon < ENOUGH:
         measured = (
             f"up to {NOT_ENOUGH:,} records at ε = 1, every private classifier ranked worse by more "

@@ -74,6 +74,13 @@ def test_records_are_enough_only_where_measurements_showed_it(
     assert (verdict.level, said in verdict.text) == (level, True), verdict.text
 
 
+def test_noise_that_delta_alone_covers_is_weighed_by_itself() -> None:
+    noisy = DPSGDClassifier(epsilon=None, noise_multiplier=1e6, delta=1e-5, batch_size=20)
+    quote = noisy.quote(n_rows=300, n_features=3)
+    assert quote.epsilon == 0.0
+    assert quote.verdict.level == "too small"
+
+
 def test_limits_of_the_verdict_are_those_of_the_published_table() -> None:
     page = (Path(__file__).parents[2] / "docs/results/learners.md").read_text(encoding="utf-8")
     head, *lines = [

@@ -1,0 +1,28 @@
+"""Mark pictures of several panels, which narrow screens show at a readable height and scroll."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from PIL import Image
+
+WIDE = 2.0  # Width over height
+
+
+def mark(app: Any, doctree: nodes.document) -> None:
+    """Add the class ``wide`` to pictures that are more than twice as wide as high."""
+    for picture in doctree.findall(nodes.image):
+        file = Path(app.srcdir, picture["uri"])
+        if file.suffix == ".png" and file.is_file():
+            with Image.open(file) as opened:
+                width, height = opened.size
+            if width > WIDE * height:
+                picture["classes"].append("wide")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Look at each page once its pictures have been found."""
+    app.connect("doctree-read", mark)
+    return {"parallel_read_safe": True}
