@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,15 @@ def mark(app: Any, doctree: nodes.document) -> None:
                 picture["classes"].append("wide")
 
 
+def reach(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let the keyboard reach what scrolls."""
+    if "body" in context:
+        picture = r'<p>(?=<img [^>]*class="wide")'
+        context["body"] = re.sub(picture, '<p tabindex="0">', context["body"])
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Look at each page once its pictures have been found."""
     app.connect("doctree-read", mark)
+    app.connect("html-page-context", reach)
     return {"parallel_read_safe": True}
