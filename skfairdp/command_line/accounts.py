@@ -64,7 +64,8 @@ def remember(ledger: PrivacyLedger, people: pd.DataFrame) -> None:
     """
     path, key = _key(ledger)
     if key is None:
-        path.unlink(missing_ok=True)  # part of a key, which was never used: see `_key`
+        if path.is_file() and path.stat().st_size < KEY_BYTES:  # no key that was made meanwhile
+            path.unlink(missing_ok=True)  # part of a key, which was never used: see `_key`
         descriptor, whole = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -48,7 +48,8 @@ _AMOUNT = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _DATE_BY_PLACES = re.compile(r"(\d\d?)([/-])(\d\d?)\2(\d{4})(?P<time>[ T].*)?", re.ASCII)
-_PLAIN = frozenset("0123456789.+eE \t")
+# Characters of plain numbers. A cell of these alone stays as it is, whatever other cells hold.
+_PLAIN = frozenset("0123456789.+-eE \t")
 _OF_DATES = re.compile(
     r"(?:^| )(?:dates?|day|dob|birthday|birthdate|[a-z]*datum|fecha|jour|naissance)(?: |$)"
 )
@@ -228,8 +229,8 @@ def as_read(column: pd.Series, dates: str | None) -> pd.Series:
     """
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column
-    plain = _PLAIN | {"-"} if dates is None else _PLAIN
-    if plain.issuperset("".join(column.dropna().astype(str))):
+    untouched = _PLAIN if dates is None else _PLAIN - {"-"}  # 3-4-2026 is a date
+    if untouched.issuperset("".join(column.dropna().astype(str))):
         return column  # numbers alone, of which there may be millions
     codes, found = factorized(column)
     read = [_as_read(value, dates) if isinstance(value, str) else value for value in found]
@@ -246,10 +247,10 @@ def looks_like_a_date(name: str) -> bool:
 
 def _as_read(cell: str, dates: str | None) -> str:
     text = cell.strip()
-    if (amount := _AMOUNT.fullmatch(text)) is not None:
-        sign = "-" if "-" in (amount["sign"], amount["minus"]) else ""
-        return f"{sign}{amount['whole'].replace(',', '')}{amount['part'] or ''}"
     if dates is not None and (date := _DATE_BY_PLACES.fullmatch(text)) is not None:
         month, day = (date[1], date[3]) if dates == DATES[0] else (date[3], date[1])
         return f"{date[4]}-{month:0>2}-{day:0>2}{date['time'] or ''}"
-    return cell
+    if _PLAIN.issuperset(cell) or (amount := _AMOUNT.fullmatch(text)) is None:
+        return cell
+    sign = "-" if "-" in (amount["sign"], amount["minus"]) else ""
+    return f"{sign}{amount['whole'].replace(',', '')}{amount['part'] or ''}"

@@ -78,7 +78,8 @@ class FairnessReport:
             (str(group), f"{n}", *("–" if pd.isna(each) else self._figure(each) for each in rates))
             for group, n, *rates in self._by_group.itertuples()
         )
-        table = html_table("Rates by group", ("group", *self._by_group.columns), rows)
+        caption = "Errors by group" if self.pos_label is None else "Rates by group"
+        table = html_table(caption, ("group", *self._by_group.columns), rows)
         items = "".join(f"<li>{name}: {self._shown(gap)}</li>" for name, gap in self.gaps.items())
         return (
             f"<p>{html.escape(self._heading())}</p>{table}"

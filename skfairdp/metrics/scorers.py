@@ -155,8 +155,8 @@ class ErrorUnderGapScorer(_GroupScorer):
 
     A model whose gap is at most `tolerance` scores ``c / (c + e)``, where e is its error on the
     scored rows and c that of the best constant answer to them: 1 without errors, 1/2 for the
-    constant, more than 0 for any error. Squared errors make it ``1 / (2 - R2)``. Any other model
-    scores minus its excess, ``tolerance - gap < 0``.
+    constant, and 0 where targets are all equal and some answer is wrong. Squared errors make it
+    ``1 / (2 - R2)``. Any other model scores minus its excess, ``tolerance - gap < 0``.
 
     Parameters
     ----------

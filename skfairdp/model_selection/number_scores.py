@@ -28,7 +28,8 @@ from skfairdp.records.numbers import TargetBounds
 # depend on their order, and a power of two divides a price without rounding.
 PARTS = 1024
 ABSOLUTE, SQUARED = "neg_mean_absolute_error", "neg_mean_squared_error"
-# Of the price of all tables together, that of the predictions, where they are counted.
+# Of the price of all tables together, that of the predictions, where they are counted; the errors
+# cost the rest.
 PREDICTIONS_SHARE = 0.5
 
 
@@ -80,6 +81,7 @@ class NumberScoring:
         # Targets are finite. A prediction that is no number has the largest error.
         tables = {"errors": _divided(np.nan_to_num(error, nan=1.0)).sum(axis=0)}
         moved = {"errors": PARTS}  # L1 sensitivities
+        shares = {"errors": 1.0 if self.tolerance is None else 1.0 - PREDICTIONS_SHARE}
         if self.tolerance is not None:
             inside = held.groups.codes >= 0
             if self.notion == DISTRIBUTION_GAP:
@@ -91,12 +93,11 @@ class NumberScoring:
                 moved["predictions"] = PARTS
             table = np.zeros((len(held.groups.labels), parts.shape[1]), dtype=np.int64)
             np.add.at(table, held.groups.codes[inside], parts[inside])
-            tables["predictions"] = table
+            tables["predictions"], shares["predictions"] = table, PREDICTIONS_SHARE
         if math.isinf(epsilon):
             return tables
-        price = epsilon * (1.0 if self.tolerance is None else PREDICTIONS_SHARE)
         return {
-            name: table + source.discrete_laplace(price / moved[name], table.shape)
+            name: table + source.discrete_laplace(epsilon * shares[name] / moved[name], table.shape)
             for name, table in tables.items()
         }
 

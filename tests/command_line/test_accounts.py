@@ -75,6 +75,21 @@ def test_a_run_that_breaks_off_leaves_no_part_of_a_key(
     assert not [*ledger.path.parent.glob("spent.db.key*")]
 
 
+def test_a_key_that_another_run_made_after_a_first_look_is_kept(
+    ledger: PrivacyLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = accounts._key
+
+    def too_early(ledger: PrivacyLedger) -> tuple[Path, bytes | None]:
+        found = look(ledger)
+        key_of(ledger).write_bytes(b"k" * accounts.KEY_BYTES)
+        return found
+
+    monkeypatch.setattr(accounts, "_key", too_early)
+    accounts.remember(ledger, PEOPLE)
+    assert key_of(ledger).read_bytes() == b"k" * accounts.KEY_BYTES
+
+
 def test_the_key_of_another_run_at_the_same_time_is_taken(
     ledger: PrivacyLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,11 +43,15 @@ def test_dates_follow_the_declared_order(dates: str, first: str) -> None:
     assert np.isnan(known[3:]).all()
 
 
-def test_each_cell_is_read_alone() -> None:
-    cells = ["$1,234", "x", "12%", None, "7", "3/4/2026"]
-    together = as_read(pd.Series(cells, dtype=object), "day-first").tolist()
-    alone = [as_read(pd.Series([cell], dtype=object), "day-first").tolist()[0] for cell in cells]
+@pytest.mark.parametrize("dates", [None, "day-first"])
+def test_each_cell_is_read_alone(dates: str | None) -> None:
+    numbers = ["7", "+5", " 5", "5 ", "- 5", "-5", "+ 5", "007", "1e5", "5."]
+    cells = ["$1,234", "x", "12%", None, "3/4/2026", "3-4-2026", *numbers]
+    together = as_read(pd.Series(cells, dtype=object), dates).tolist()
+    alone = [as_read(pd.Series([cell], dtype=object), dates).tolist()[0] for cell in cells]
     assert together == alone
+    # Without the amounts, the others are a column of numbers alone.
+    assert as_read(pd.Series(numbers, dtype=object), dates).tolist() == together[-len(numbers) :]
 
 
 @pytest.mark.parametrize("name", ["date", "Opened_Date", "DOB", "Geburtsdatum", "fecha de alta"])
