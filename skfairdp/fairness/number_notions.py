@@ -71,11 +71,12 @@ NUMBER_NOTIONS = {
     DISTRIBUTION_GAP: NumberNotion(
         DISTRIBUTION_GAP,
         "shares of predictions at or below the same number",
-        "Take any number, such as the median of all predictions: in each group, some share of "
-        "the predictions is at or below it. The bound holds for the number where these shares "
-        "differ most between groups (Kolmogorov-Smirnov distance). Groups with equal shares at "
-        "every number have the same mean and median; groups with the same mean can still differ "
-        "in the shares.",
+        "Take a number, such as the median of all predictions: in each group, some share of the "
+        "predictions is at or below it, and the bound is about the difference of these shares "
+        "between groups (Kolmogorov-Smirnov distance). It holds for every number, unless the claim "
+        "speaks of public ones: then for those alone, and shares may differ by more between them. "
+        "Groups with equal shares at every number have the same mean and median; groups with the "
+        "same mean can still differ in the shares.",
     ),
     MEAN_GAP: NumberNotion(
         MEAN_GAP,
