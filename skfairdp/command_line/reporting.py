@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skfairdp import PrivacyLedger
-from skfairdp.command_line.accounts import default_note, ledger_of, remember, who
+from skfairdp.command_line.accounts import default_note, ledger_of, remember
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, say
 from skfairdp.command_line.parsing import ENOUGH_FOR_TABLES
@@ -67,7 +67,7 @@ def report(arguments: argparse.Namespace) -> int:
     _check_parts(people, held)
     _agree(outlook, ledger)
     if ledger is not None and not known:
-        remember(ledger, who(request, rows))
+        remember(request, ledger, rows)
     del rows
     # Brings torch: seconds that a wrong option or column need not cost.
     from skfairdp.command_line.filing import ChargedReport

@@ -148,6 +148,19 @@ def test_runs_add_up_without_a_ledger_being_named_and_under_another_name(told) -
     _, _, said = told("report", "bank.csv", *run, "--ledger", "bank.skfairdp-ledger.db",
                       "--data-set", "other")  # fmt: skip
     assert "knows these people as 'bank'" in said
+    whole = key.read_bytes()
+    key.unlink()
+    for table in ("bank.csv", "renamed.csv"):  # the key was deleted: nobody is taken for new
+        code, _, said = told("report", table, *run)
+        assert code == 2
+        assert "key is missing. So these people may be those of 'bank'" in said
+    remedy = re.search(r"--ledger \S+ --data-set NAME --new-ledger-key", said)
+    assert remedy is not None
+    named = remedy[0].replace("NAME", "bank").split()
+    assert "Ledger before: ε = 4" in told("plan", "renamed.csv", *ASKED, *named)[1]
+    assert not key.exists()
+    key.write_bytes(whole)
+    assert len(book.entries()) == 2
     page = Path("report.html").read_text(encoding="utf-8")
     assert "default payment = 0 (declared)" in page
     for part in ("In plain words", "Who is affected", "What next", "Limits of an attacker"):

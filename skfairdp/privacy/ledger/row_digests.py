@@ -81,6 +81,15 @@ def people_digest(people: pd.DataFrame, key: bytes) -> str:
     return hashlib.blake2b(np.sort(each).tobytes(), key=key[:64], digest_size=16).hexdigest()
 
 
+def key_name(key: bytes) -> str:
+    """Name of a key, which shows whether two digests were made with the same one.
+
+    Nobody can find 32 random bytes from their digest.
+    """
+    _check_key(key)
+    return hashlib.blake2b(key, digest_size=16, person=b"name of a key").hexdigest()
+
+
 def _encoded_rows(rows: Any) -> list[bytes]:
     """Every row by itself: numbers by what is not zero, others value by value.
 

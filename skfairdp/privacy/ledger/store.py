@@ -38,7 +38,7 @@ from skfairdp.privacy.ledger.records import (
     create,
     verified,
 )
-from skfairdp.privacy.ledger.row_digests import people_digest, row_set_digest
+from skfairdp.privacy.ledger.row_digests import key_name, people_digest, row_set_digest
 from skfairdp.privacy.ledger.totals import Budget
 
 # Bytes of a page of SQLite, at least. It would take less for a new data base.
@@ -131,16 +131,30 @@ class Store:
 
     def data_set_of(self, people: pd.DataFrame, key: bytes) -> str | None:
         """Name under which the same people were recognised; None where they were not."""
-        known = {_read(r)["digest"]: r.data_set for r in self._records if r.kind == PEOPLE}
+        known = {value["digest"]: name for name, value in self._people()}
         return known.get(people_digest(people, key)) if known else None
 
-    @property
-    def recognises_anyone(self) -> bool:
-        """Whether digests of people are kept, which only their key can compare."""
-        return any(record.kind == PEOPLE for record in self._records)
+    def lacks_key(self, key: bytes | None) -> bool:
+        """Whether digests of people are kept, and this key, or none, can compare none of them."""
+        here = None if key is None else key_name(key)
+        people = self._people()
+        return bool(people) and not any(_made_with(value, here) for _, value in people)
+
+    def recognised_by_other_keys(self, key: bytes | None) -> tuple[str, ...]:
+        """Names of data sets with people whom this key cannot recognise, sorted.
+
+        Without a key (None) these are all that have digests.
+        """
+        here = None if key is None else key_name(key)
+        found = [(name, _made_with(value, here)) for name, value in self._people()]
+        return tuple(sorted({name for name, _ in found} - {name for name, ours in found if ours}))
+
+    def _people(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(r.data_set, _read(r)) for r in self._records if r.kind == PEOPLE]
 
     def recognise(self, data_set: str, people: pd.DataFrame, key: bytes) -> None:
-        self._append(data_set, PEOPLE, 0, {"digest": people_digest(people, key)})
+        value = {"digest": people_digest(people, key), "key": key_name(key)}
+        self._append(data_set, PEOPLE, 0, value)
 
     def reserve(
         self,
@@ -227,6 +241,11 @@ def _read(record: Record) -> dict[str, Any]:
     except (ValueError, TypeError) as error:
         raise Damaged(f"entry {record.entry} cannot be read ({error})") from error
     return content
+
+
+def _made_with(digest_of_people: dict[str, Any], name: str | None) -> bool:
+    """Whether the key of this name made a digest; the first digests name no key, and fit any."""
+    return name is not None and digest_of_people.get("key", name) == name
 
 
 def _entry(values: dict[str, Any]) -> Entry:
