@@ -281,7 +281,7 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
 
 def _number_targets(column: pd.Series) -> tuple[np.ndarray, tuple[Any, ...], Any]:
     """Targets that are numbers; there are no outcomes, and none is favourable."""
-    found = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    found = read_cells(column).numbers
     if not np.isfinite(found).all():
         raise CommandError(
             f"The target {column.name!r} is missing, or no number, in some rows. Leave blank ones "
