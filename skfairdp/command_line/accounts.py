@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 
@@ -14,8 +11,8 @@ import pandas as pd
 from skfairdp import PrivacyLedger
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.request import Request
-from skfairdp.privacy.ledger.row_digests import KEY_BYTES
-from skfairdp.privacy.ledger.store import reading, writing
+from skfairdp.privacy.ledger.row_digests import KEY_BYTES, key_of, new_key
+from skfairdp.privacy.ledger.store import Recognised, reading, writing
 
 SUFFIX = ".skfairdp-ledger.db"
 DEFAULT_NOTE = "Other runs on these people add up there; --no-ledger keeps no account."
@@ -31,81 +28,54 @@ def ledger_of(request: Request, rows: pd.DataFrame) -> tuple[PrivacyLedger | Non
     if request.no_ledger:
         return None, False
     people = who(request, rows)
-    looks = []
-    for path in _candidates(request):
-        look = _look(path, people)
-        if request.new_ledger_key and not look.needs_new_key:
+    looks = {}
+    for path, look in _looks(request, people):
+        looks[path] = look
+        if request.new_ledger_key and not look.lacks_key:
             raise CommandError(
                 "--new-ledger-key is for a ledger that has lost the key by which it recognised "
                 f"people, and {path} has not: leave the option out."
             )
         if look.is_charged:
-            return _named(request, PrivacyLedger(path), look.known)
-        looks.append(look)
-    for look in looks:
-        if look.known is not None:
-            return _named(request, PrivacyLedger(look.path), look.known)
-    for look in looks:
+            return _named(request, PrivacyLedger(path), look.name)
+    for path, look in looks.items():
+        if look.name is not None:
+            return _named(request, PrivacyLedger(path), look.name)
+    usual = next(iter(looks))
+    for path, look in looks.items():
         if look.others:
-            _refuse_unless_named(request, look)
-    return _named(request, PrivacyLedger(looks[0].path), None)
+            _refuse_unless_named(request, path, look, usual)
+    return _named(request, PrivacyLedger(usual), None)
 
 
-def _own(request: Request) -> Path:
-    return request.data.absolute().parent / f"{request.data.stem}{SUFFIX}"
-
-
-def _candidates(request: Request) -> list[Path]:
-    """Paths of the ledgers that may know the people: the named one, or all next to the table."""
+def _looks(request: Request, people: pd.DataFrame) -> Iterator[tuple[Path, Recognised]]:
+    """Ask the named ledger about people, or the table's own one and all others next to it."""
+    folder = request.data.absolute().parent
+    paths = [folder / f"{request.data.stem}{SUFFIX}", *sorted(folder.glob(f"*{SUFFIX}"))]
     if request.ledger is not None:
-        return [request.ledger.expanduser().absolute()]
-    own = _own(request)
-    return [*dict.fromkeys([own, *sorted(own.parent.glob(f"*{SUFFIX}"))])]
+        paths = [request.ledger.expanduser().absolute()]
+    for path in dict.fromkeys(paths):
+        with reading(path) as store:
+            _, key = key_of(path)  # after the records, as it is older than the digests it makes
+            look = store.recognised(people, key)
+        yield path, look
 
 
-@dataclass(frozen=True)
-class _Look:
-    """Answer of a ledger about people.
-
-    `known`: the name under which it knows them. `others`: data sets of whose people it cannot tell
-    whether they are the same, for want of the key of their digests.
-    """
-
-    path: Path
-    known: str | None
-    is_charged: bool  # under that name
-    others: tuple[str, ...]
-    needs_new_key: bool
-
-
-def _look(path: Path, people: pd.DataFrame) -> _Look:
-    with reading(path) as store:
-        key = _key(path)  # after the records: a key is older than the digests that it makes
-        known = None if key is None else store.data_set_of(people, key)
-        return _Look(
-            path=path,
-            known=known,
-            is_charged=known is not None and bool(store.entries(known)),
-            others=store.recognised_by_other_keys(key),
-            needs_new_key=store.lacks_key(key),
-        )
-
-
-def _refuse_unless_named(request: Request, look: _Look) -> None:
+def _refuse_unless_named(request: Request, path: Path, look: Recognised, usual: Path) -> None:
     """Refuse people who may be known, unless the request says how they are charged."""
     named = request.ledger is not None and request.data_set is not None
-    if named and request.new_ledger_key == look.needs_new_key:
+    if named and request.new_ledger_key == look.lacks_key:
         return
-    ledger, option = quote(str(look.path)), " --new-ledger-key" if look.needs_new_key else ""
+    ledger, option = quote(str(path)), " --new-ledger-key" if look.lacks_key else ""
     restore = "Put a copy of the key in its place. If there is none, " if option else ""
     name = f"{restore}name the data set that this run is added to"
     elsewhere = ""
-    if request.ledger is None and look.path != _own(request):
-        own = quote(str(_own(request)))
-        elsewhere = f" If these people are in none of its runs, take another ledger: --ledger {own}"
+    if path != usual:
+        elsewhere = " If these people are in none of its runs, take another ledger: --ledger "
+        elsewhere += quote(str(usual))
     raise CommandError(
-        f"The ledger {look.path} recognises people in renamed tables by a key, and "
-        f"{_state_of_key(look)}. So these people may be those of "
+        f"The ledger {path} recognises people in renamed tables by a key, and "
+        f"{_state_of_key(path, look)}. So these people may be those of "
         f"{' or '.join(map(repr, look.others))}, and under a new name they would have a fresh "
         f"budget. Nothing was spent. {name[0].upper()}{name[1:]}: --ledger {ledger} --data-set "
         f"NAME{option}. NAME is one that skfairdp ledger {ledger} lists, or a new one if these "
@@ -113,14 +83,14 @@ def _refuse_unless_named(request: Request, look: _Look) -> None:
     )
 
 
-def _state_of_key(look: _Look) -> str:
+def _state_of_key(ledger: Path, look: Recognised) -> str:
     """Say why a ledger's key recognises not all of its people."""
-    path = _path_of_key(look.path)
-    if not look.needs_new_key:
+    path, key = key_of(ledger)
+    if not look.lacks_key:
         return f"{path} is a new one, which does not recognise the people of all earlier runs"
     if not path.is_file():
         return f"{path} is missing"
-    if _key(look.path) is None:
+    if key is None:
         return f"{path} has {path.stat().st_size} bytes instead of {KEY_BYTES}"
     return f"{path} is another one than that of its earlier runs"
 
@@ -146,54 +116,22 @@ def remember(request: Request, ledger: PrivacyLedger, rows: pd.DataFrame) -> Non
     """
     people = who(request, rows)
     with writing(ledger.path) as store:
-        key = _key(ledger.path)
-        if store.lacks_key(key) and not request.new_ledger_key:
+        path, key = key_of(ledger.path)
+        look = store.recognised(people, key)
+        if look.lacks_key and not request.new_ledger_key:
             raise _meanwhile(f"the key of the ledger {ledger.path} was removed")
-        key = key or _new_key(_path_of_key(ledger.path))
-        known = store.data_set_of(people, key)
-        if known not in (None, ledger.data_set):
-            raise _meanwhile(f"another run on these people has begun as {known!r}")
-        if known is None:
-            store.recognise(ledger.data_set, people, key)
+        if look.name not in (None, ledger.data_set):
+            raise _meanwhile(f"another run on these people has begun as {look.name!r}")
+        if look.name is None:
+            store.recognise(ledger.data_set, people, key or new_key(path))
     # A run on a renamed copy has a ledger of its own: that which looks last sees the other.
-    for path in _candidates(request):
-        if path != ledger.path and _look(path, people).known is not None:
-            raise _meanwhile(f"another run on these people has begun with the ledger {path}")
+    for other, look in _looks(request, people):
+        if other != ledger.path and look.name is not None:
+            raise _meanwhile(f"another run on these people has begun with the ledger {other}")
 
 
 def _meanwhile(event: str) -> CommandError:
     return CommandError(f"Since this run began, {event}. Nothing was spent: run it again.")
-
-
-def _path_of_key(ledger: Path) -> Path:
-    return ledger.with_name(f"{ledger.name}.key")
-
-
-def _key(ledger: Path) -> bytes | None:
-    """Read the key of a ledger's digests of people: without it, they reveal nothing about rows.
-
-    None where the file is missing, or holds a part of a key.
-    """
-    path = _path_of_key(ledger)
-    key = path.read_bytes() if path.is_file() else b""
-    return key if len(key) >= KEY_BYTES else None
-
-
-def _new_key(path: Path) -> bytes:
-    """Make a key where there is none, or part of one.
-
-    The file gets its name only once it is whole, so that a broken run leaves no part.
-    """
-    descriptor, whole = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(whole, path)
-    finally:
-        Path(whole).unlink(missing_ok=True)
-    return path.read_bytes()
 
 
 def who(request: Request, rows: pd.DataFrame) -> pd.DataFrame:

@@ -168,7 +168,8 @@ def _refuse_names_twice(path: Path, names: list[str]) -> None:
         first = stripped.index(stripped[twice[0]])
         raise CommandError(
             f"{path} has columns of the same name, such as columns {first + 1} and {twice[0] + 1}; "
-            "give each column its own name in the first line."
+            "give each column its own name in the first line. If that line is a row, and the file "
+            "has no names, say --no-header."
         )
 
 

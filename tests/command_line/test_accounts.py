@@ -148,8 +148,9 @@ def test_a_run_that_breaks_off_leaves_no_part_of_a_key(
 
     PrivacyLedger(LEDGER).recognise(OTHERS, b"k" * 32)  # the file is there, and then no other sync
     key_of().write_bytes(b"k" * 32)
-    monkeypatch.setattr(accounts, "_key", lambda ledger: None)
-    monkeypatch.setattr(store.Store, "lacks_key", lambda self, key: False)
+    monkeypatch.setattr(accounts, "key_of", lambda ledger: (key_of(), None))
+    unknown = store.Recognised(None, is_charged=False, others=(), lacks_key=False)
+    monkeypatch.setattr(store.Store, "recognised", lambda *asked: unknown)
     monkeypatch.setattr(os, broken, stop)
     with pytest.raises(KeyboardInterrupt):
         run("loans.csv", "--ledger", LEDGER, "--data-set", "loans")
@@ -243,6 +244,6 @@ def test_a_ledger_is_read_before_its_key(monkeypatch: pytest.MonkeyPatch) -> Non
             yield found
 
     monkeypatch.setattr(accounts, "reading", slow)
-    look = accounts._look(Path(LEDGER).absolute(), PEOPLE)
+    ((_, look),) = accounts._looks(request_of("loans.csv", "--ledger", LEDGER), PEOPLE)
     assert not look.others
-    assert not look.needs_new_key
+    assert not look.lacks_key

@@ -55,6 +55,15 @@ def test_names_and_phones_in_other_languages_do_not_say_whose_row_it_is() -> Non
     assert not any(map(may_name_persons, names))
 
 
+@pytest.mark.parametrize("name", ["patient", "Customer", "client", "Kunde", "paciente"])
+def test_a_column_that_is_called_as_a_person_may_name_persons(name: str) -> None:
+    assert may_name_persons(name)
+    assert looks_like_an_identifier("name")
+    assert not may_name_persons("name")  # two people may have one
+    for other in (f"{name} type", "car name", "student", "number of patients"):
+        assert not looks_like_an_identifier(other)
+
+
 @pytest.mark.parametrize("name", ["has_phone", "IsMember_ID", "PctHousNoPhone", "number of phones"])
 def test_flags_shares_and_numbers_are_no_identifiers(name: str) -> None:
     assert not looks_like_an_identifier(name)

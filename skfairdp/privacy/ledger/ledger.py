@@ -341,7 +341,7 @@ class PrivacyLedger:
             None where `recognise` was never called with them and this key.
         """
         with reading(self.path) as store:
-            return store.data_set_of(people, key)
+            return store.recognised(people, key).name
 
     def recognise(self, people: pd.DataFrame, key: bytes) -> None:
         """Keep a keyed digest of the people of this data set, so that `data_set_of` finds it.

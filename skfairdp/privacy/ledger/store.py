@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 try:
     import fcntl
@@ -38,7 +38,7 @@ from skfairdp.privacy.ledger.records import (
     create,
     verified,
 )
-from skfairdp.privacy.ledger.row_digests import key_name, people_digest, row_set_digest
+from skfairdp.privacy.ledger.row_digests import people_digest, row_set_digest
 from skfairdp.privacy.ledger.totals import Budget
 
 # Bytes of a page of SQLite, at least. It would take less for a new data base.
@@ -62,6 +62,19 @@ _LOOKS_LIKE = str.maketrans(
     "\u2212\u02d7\u2043\u2018\u2019\u201b\u02bc\u2032\u00b4\u0060\u201c\u201d\u201e\u201f\u2033",
     "abekmhopctyxsijdqwhlabezhikmvoptyxcjig---'''''''\"\"\"\"\"",
 )
+
+
+class Recognised(NamedTuple):
+    """Answer of a ledger about people.
+
+    `name`: the data set under which it knows them. `others`: data sets of whose people it cannot
+    tell whether they are the same, for want of the key of their digests.
+    """
+
+    name: str | None
+    is_charged: bool  # under that name
+    others: tuple[str, ...]
+    lacks_key: bool  # Digests are kept, and the key compares none of them
 
 
 class Store:
@@ -129,32 +142,22 @@ class Store:
         if budget != self.budget(data_set):
             self._append(data_set, BUDGET, 0, vars(budget))
 
-    def data_set_of(self, people: pd.DataFrame, key: bytes) -> str | None:
-        """Name under which the same people were recognised; None where they were not."""
-        known = {value["digest"]: name for name, value in self._people()}
-        return known.get(people_digest(people, key)) if known else None
-
-    def lacks_key(self, key: bytes | None) -> bool:
-        """Whether digests of people are kept, and this key, or none, can compare none of them."""
-        here = None if key is None else key_name(key)
-        people = self._people()
-        return bool(people) and not any(_made_with(value, here) for _, value in people)
-
-    def recognised_by_other_keys(self, key: bytes | None) -> tuple[str, ...]:
-        """Names of data sets with people whom this key cannot recognise, sorted.
-
-        Without a key (None) these are all that have digests.
-        """
-        here = None if key is None else key_name(key)
-        found = [(name, _made_with(value, here)) for name, value in self._people()]
-        return tuple(sorted({name for name, _ in found} - {name for name, ours in found if ours}))
-
-    def _people(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(r.data_set, _read(r)) for r in self._records if r.kind == PEOPLE]
+    def recognised(self, people: pd.DataFrame, key: bytes | None) -> Recognised:
+        """Find people by the keyed digests of all that are in the file."""
+        kept = [(r.data_set, _read(r)) for r in self._records if r.kind == PEOPLE]
+        if not kept:
+            return Recognised(None, False, (), False)
+        # The first digests named no key, and go with any.
+        mine = {} if key is None else people_digest(people, key)
+        by = mine.get("key")
+        ours = [(n, v["digest"]) for n, v in kept if by and v.get("key", by) == by]
+        name = next((n for n, digest in reversed(ours) if digest == mine["digest"]), None)
+        others = {n for n, _ in kept} - {n for n, _ in ours}
+        charged = name is not None and bool(self.entries(name))
+        return Recognised(name, charged, tuple(sorted(others)), not ours)
 
     def recognise(self, data_set: str, people: pd.DataFrame, key: bytes) -> None:
-        value = {"digest": people_digest(people, key), "key": key_name(key)}
-        self._append(data_set, PEOPLE, 0, value)
+        self._append(data_set, PEOPLE, 0, people_digest(people, key))
 
     def reserve(
         self,
@@ -241,11 +244,6 @@ def _read(record: Record) -> dict[str, Any]:
     except (ValueError, TypeError) as error:
         raise Damaged(f"entry {record.entry} cannot be read ({error})") from error
     return content
-
-
-def _made_with(digest_of_people: dict[str, Any], name: str | None) -> bool:
-    """Whether the key of this name made a digest; the first digests name no key, and fit any."""
-    return name is not None and digest_of_people.get("key", name) == name
 
 
 def _entry(values: dict[str, Any]) -> Entry:
