@@ -124,6 +124,12 @@ def _csv(path: Path, inferred: Collection[str] | None, header: bool) -> pd.DataF
     outside = re.sub('"[^"]*"', "", start).split("\n", 1)[0]
     delimiter = max(DELIMITERS, key=outside.count)
     names = next(csv.reader(start.splitlines()[:1], delimiter=delimiter), [])
+    if not any(delimiter in start for delimiter in DELIMITERS):
+        raise CommandError(
+            f"{path} has one cell a line: no comma, semicolon, tab or | separates cells. Blanks do "
+            "not, as they may be part of a cell. Save the table with commas: one line for each "
+            "row, and the names of the columns in the first."
+        )
     options: dict[str, Any] = {"sep": delimiter, "skipinitialspace": True, "dtype": str}
     if names and all(_IN_SINGLE_QUOTES.match(name) for name in names):
         options["quotechar"] = "'"

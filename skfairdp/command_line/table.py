@@ -233,7 +233,8 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
     if column.isna().any():
         raise CommandError(
             f"The target {name!r} is missing in some rows. If their outcome is not known, leave "
-            "those rows out: --skip-blank."
+            "those rows out: --skip-blank. If a blank stands for an outcome, such as 'none', write "
+            "that into the file."
         )
     found = column.unique().tolist()
     if not 2 <= len(found) <= MOST_CLASSES:

@@ -13,6 +13,10 @@ from collections.abc import Hashable
 _ALONE = (
     # English
     *("id", "ids", "uuid", "guid", "ssn", "iban", "passport", "e?mail", "nbr", "mrn"),
+    # Written in one word: pidnum, caseid, hhid
+    r"(?:h?h|u|pat|person|patient|subj|subject|case|user|cust|customer|client|household|emp|"
+    r"employee|member|resp|respondent|student|record|row|unique)?id(?:s|no|num|nr)?",
+    "pid(?:no|num|nr)",
     # German; compounds such as Kundennummer are below
     *("steuerid", "idnr", "idnummer", "kundenid", "patientenid", "personenkennzeichen"),
     *("aktenzeichen", "svnr", "steuernr", "kontonr"),

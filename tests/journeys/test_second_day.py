@@ -322,6 +322,11 @@ def test_odd_files_are_read_or_refused_with_what_to_do(told) -> None:
         code, _, complaint = told("plan", "odd.csv", *ASKED)
         assert code == 2
         assert said in complaint
+    # Cells between blanks, and rows in place of names, of which two are alike
+    Path("odd.csv").write_text("sex   default\nm     1\nf     0\n", encoding="utf-8")
+    assert "Save the table with commas" in told("plan", "odd.csv", *ASKED)[2]
+    Path("odd.csv").write_text("m,1,1\nf,0,2\n", encoding="utf-8")
+    assert "say --no-header" in told("plan", "odd.csv", *ASKED)[2]
 
 
 def test_a_drafted_schema_is_taken_as_it_is_and_a_partial_one_is_completed(told) -> None:

@@ -14,6 +14,7 @@ ENGLISH = [
     "PatientNumber",
     "ssn",
     "email",
+    *("pidnum", "caseid", "hhid", "idno", "PERSONID"),
 ]
 GERMAN = [
     *("Kundennummer", "Kunden-Nr.", "KundenNr", "kundenid", "Versichertennummer", "Steuer-ID"),
@@ -35,7 +36,8 @@ def test_numbers_of_people_are_identifiers_that_may_name_persons(name: str) -> N
 
 @pytest.mark.parametrize(
     "name",
-    ["body_mass_index", "number_of_clients", "idle_hours", "paid", "Anzahl Kunden", "Nummer",
+    ["covid", "valid", "android", "PID", "idle", "solids", "body_mass_index",
+     "number_of_clients", "idle_hours", "paid", "Anzahl Kunden", "Nummer",
      "Hausnummer", "Kundenart", "Fallzahl", "Kontostand", "Steuerklasse", "Alter", "Nationalität",
      "nombre de clients", "type de contrat", "âge", "número de clientes", "tipo de contrato",
      "ingresos", "Personalkosten", "Einkommen"],
