@@ -21,8 +21,8 @@ DEFAULT_NOTE = "Other runs on these people add up there; --no-ledger keeps no ac
 def ledger_of(request: Request, rows: pd.DataFrame) -> tuple[PrivacyLedger | None, bool]:
     """Find the ledger that a run is charged to, None without one, and whether it knows the people.
 
-    The same people are recognised under whatever name of the file: by a keyed digest of all ids
-    where ids are given, else of all rows. A ledger that cannot tell whether it knows them is
+    The same people are recognised under whatever name of the file: by a keyed digest of all rows,
+    or of all ids where ids are given. A ledger that cannot tell whether it knows them is
     refused, unless the request says under which name they are charged.
     """
     if request.no_ledger:
@@ -48,7 +48,7 @@ def ledger_of(request: Request, rows: pd.DataFrame) -> tuple[PrivacyLedger | Non
     return _named(request, PrivacyLedger(usual), None)
 
 
-def _looks(request: Request, people: pd.DataFrame) -> Iterator[tuple[Path, Recognised]]:
+def _looks(request: Request, people: list[pd.DataFrame]) -> Iterator[tuple[Path, Recognised]]:
     """Ask the named ledger about people, or the table's own one and all others next to it."""
     folder = request.data.absolute().parent
     paths = [folder / f"{request.data.stem}{SUFFIX}", *sorted(folder.glob(f"*{SUFFIX}"))]
@@ -57,7 +57,7 @@ def _looks(request: Request, people: pd.DataFrame) -> Iterator[tuple[Path, Recog
     for path in dict.fromkeys(paths):
         with reading(path) as store:
             _, key = key_of(path)  # after the records, as it is older than the digests it makes
-            look = store.recognised(people, key)
+            look = store.recognised(key, *people)
         yield path, look
 
 
@@ -117,13 +117,13 @@ def remember(request: Request, ledger: PrivacyLedger, rows: pd.DataFrame) -> Non
     people = who(request, rows)
     with writing(ledger.path) as store:
         path, key = key_of(ledger.path)
-        look = store.recognised(people, key)
+        look = store.recognised(key, *people)
         if look.lacks_key and not request.new_ledger_key:
             raise _meanwhile(f"the key of the ledger {ledger.path} was removed")
         if look.name not in (None, ledger.data_set):
             raise _meanwhile(f"another run on these people has begun as {look.name!r}")
         if look.name is None:
-            store.recognise(ledger.data_set, people, key or new_key(path))
+            store.recognise(ledger.data_set, key or new_key(path), *people)
     # A run on a renamed copy has a ledger of its own: that which looks last sees the other.
     for other, look in _looks(request, people):
         if other != ledger.path and look.name is not None:
@@ -134,11 +134,11 @@ def _meanwhile(event: str) -> CommandError:
     return CommandError(f"Since this run began, {event}. Nothing was spent: run it again.")
 
 
-def who(request: Request, rows: pd.DataFrame) -> pd.DataFrame:
-    """Columns by which people are recognised: their ids, or all that is in the file."""
+def who(request: Request, rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """Tables by which people are recognised: all that is in the file, and their ids if given."""
     if request.person_ids is None:
-        return rows
-    return rows[[request.person_ids]].drop_duplicates()
+        return [rows]
+    return [rows, rows[[request.person_ids]].drop_duplicates()]
 
 
 def default_note(request: Request, ledger: PrivacyLedger | None) -> str | None:

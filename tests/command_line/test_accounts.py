@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from skfairdp import PrivacyLedger
-from skfairdp.command_line import accounts
+from skfairdp.command_line import accounts, reporting
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.parsing import _parser
 from skfairdp.command_line.request import Request
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def request_of(table: str, *options: str) -> Request:
-    asked = ["report", table, "--target", "age", "--sensitive", "city", "--epsilon", "1"]
+    asked = ["report", table, "--target", "age", "--sensitive", "sex", "--epsilon", "1"]
     return Request.of(_parser().parse_args([*asked, "--out", "report.html", *options]))
 
 
@@ -63,6 +63,34 @@ def test_people_are_recognised_with_a_key_for_its_owner_alone() -> None:
     assert run("others.csv", people=OTHERS) == "others.skfairdp-ledger.db: others"
     assert key_of().stat().st_mode & 0o077 == 0
     assert [path.name for path in Path().glob("loans*.key*")] == [key_of().name]
+
+
+@pytest.mark.parametrize(
+    "more", [("--target", "a"), ("--bounds-are-public",), ("--person-ids", "sex")]
+)
+def test_people_are_recognised_whatever_values_the_options_of_a_run_ask_for(
+    more: tuple[str, ...],
+) -> None:
+    lines = ["a,sex,y", "1.50,m,TRUE", "2.00,f,FALSE", ",m,TRUE", "7 ,m,FALSE"]
+    for name in ("loans.csv", "renamed.csv"):
+        Path(name).write_text("\n".join(lines), encoding="utf-8")
+    first, typed = reporting._rows(request_of("loans.csv", "--target", "y", "--quiet"))
+    then, others = reporting._rows(request_of("renamed.csv", "--target", "y", "--quiet", *more))
+    assert typed["y"].tolist() == [True, False, True, False]
+    assert first["y"].tolist() == ["TRUE", "FALSE", "TRUE", "FALSE"]
+    assert "--person-ids" in more or not typed.equals(others)
+    assert run("loans.csv", people=first) == f"{LEDGER}: loans"
+    assert run("renamed.csv", *more, people=then) == f"{LEDGER}: loans"
+
+
+@pytest.mark.parametrize("first", [("--person-ids", "city"), ()], ids=["ids first", "ids later"])
+def test_people_are_recognised_with_and_without_their_ids(first: tuple[str, ...]) -> None:
+    then = () if first else ("--person-ids", "city")
+    assert run("loans.csv", *first) == f"{LEDGER}: loans"
+    assert run("renamed.csv", *then) == f"{LEDGER}: loans"
+    visits = pd.concat([PEOPLE, PEOPLE.assign(age="50")])
+    again = f"{LEDGER}: loans" if first else "visits.skfairdp-ledger.db: visits"
+    assert run("visits.csv", "--person-ids", "city", people=visits) == again
 
 
 @pytest.mark.parametrize("left", [b"", b"part of a key"])
@@ -244,6 +272,6 @@ def test_a_ledger_is_read_before_its_key(monkeypatch: pytest.MonkeyPatch) -> Non
             yield found
 
     monkeypatch.setattr(accounts, "reading", slow)
-    ((_, look),) = accounts._looks(request_of("loans.csv", "--ledger", LEDGER), PEOPLE)
+    ((_, look),) = accounts._looks(request_of("loans.csv", "--ledger", LEDGER), [PEOPLE])
     assert not look.others
     assert not look.lacks_key

@@ -83,10 +83,9 @@ def people_digest(people: pd.DataFrame, key: bytes) -> dict[str, str]:
     texts = pd.DataFrame({str(name): people[name].astype(str) for name in names})
     short = hashlib.blake2b(key[:64], digest_size=8).hexdigest()  # 16 letters, as pandas wants
     each = pd.util.hash_pandas_object(texts, index=False, hash_key=short).to_numpy()
+    rows = np.sort(each).tobytes()
     return {
-        "digest": hashlib.blake2b(
-            np.sort(each).tobytes(), key=key[:64], digest_size=16
-        ).hexdigest(),
+        "digest": hashlib.blake2b(rows, key=key[:64], digest_size=16).hexdigest(),
         "key": hashlib.blake2b(key, digest_size=16, person=b"name of a key").hexdigest(),
     }
 

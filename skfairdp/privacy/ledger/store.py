@@ -142,22 +142,22 @@ class Store:
         if budget != self.budget(data_set):
             self._append(data_set, BUDGET, 0, vars(budget))
 
-    def recognised(self, people: pd.DataFrame, key: bytes | None) -> Recognised:
-        """Find people by the keyed digests of all that are in the file."""
+    def recognised(self, key: bytes | None, *people: pd.DataFrame) -> Recognised:
+        """Find people by any of several tables, such as their rows and their ids."""
         kept = [(r.data_set, _read(r)) for r in self._records if r.kind == PEOPLE]
         if not kept:
             return Recognised(None, False, (), False)
-        # The first digests named no key, and go with any.
-        mine = {} if key is None else people_digest(people, key)
-        by = mine.get("key")
-        ours = [(n, v["digest"]) for n, v in kept if by and v.get("key", by) == by]
-        name = next((n for n, digest in reversed(ours) if digest == mine["digest"]), None)
+        mine = [] if key is None else [people_digest(table, key) for table in people]
+        keys = {digest["key"] for digest in mine}
+        ours = [(n, v) for n, v in kept if v.get("key") in keys]
+        name = next((n for n, v in reversed(ours) if v in mine), None)
         others = {n for n, _ in kept} - {n for n, _ in ours}
         charged = name is not None and bool(self.entries(name))
         return Recognised(name, charged, tuple(sorted(others)), not ours)
 
-    def recognise(self, data_set: str, people: pd.DataFrame, key: bytes) -> None:
-        self._append(data_set, PEOPLE, 0, people_digest(people, key))
+    def recognise(self, data_set: str, key: bytes, *people: pd.DataFrame) -> None:
+        for table in people:
+            self._append(data_set, PEOPLE, 0, people_digest(table, key))
 
     def reserve(
         self,
