@@ -20,6 +20,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.receipts.brought_along import assuming_parts
 from skfairdp.receipts.rendering import (
     PlannedRelease,
     document_of,
@@ -373,7 +374,7 @@ def priced(model: Any, facts: RowFacts) -> Quote:
     found: Quote = model._priced(facts, noise)
     if found.plan is None and found.bought:
         found = replace(found, expected_plan=model._expected_plan(facts, noise))
-    return found
+    return replace(found, privacy=assuming_parts(found.privacy, model))
 
 
 def inner_quote(outer: Any, inner: Any, facts: RowFacts) -> Quote:
