@@ -26,11 +26,11 @@ def parts_of(model: Any) -> tuple[str, ...]:
     return (*getattr(model, "_nets", ()), "estimator")
 
 
-def assuming_parts(stated: PrivacyGuarantee | None, model: Any) -> PrivacyGuarantee | None:
+def assuming_parts(stated: PrivacyGuarantee, model: Any) -> PrivacyGuarantee:
     """Add what a guarantee assumes about estimators among the parameters of a model."""
     parts = {name: getattr(model, name, None) for name in parts_of(model)}
     found = [text for name, part in parts.items() for text in _may_hold_data(part, name)]
-    if stated is None or not found:
+    if not found:
         return stated
     said = BROUGHT_ALONG.format(parts=", ".join(dict.fromkeys(found)))
     return stated if said in stated.assumptions else stated.assuming(said)

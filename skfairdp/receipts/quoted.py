@@ -374,7 +374,10 @@ def priced(model: Any, facts: RowFacts) -> Quote:
     found: Quote = model._priced(facts, noise)
     if found.plan is None and found.bought:
         found = replace(found, expected_plan=model._expected_plan(facts, noise))
-    return replace(found, privacy=assuming_parts(found.privacy, model))
+    for name in (*model._nets, "estimator"):
+        if found.privacy is not None and getattr(model, name, None) is not None:
+            found = replace(found, privacy=assuming_parts(found.privacy, model))
+    return found
 
 
 def inner_quote(outer: Any, inner: Any, facts: RowFacts) -> Quote:

@@ -224,7 +224,7 @@ class Receipt:
         -------
         Receipt
         """
-        if self.quote is None:
+        if self.quote is None or self.quote.privacy is None:
             return self
         stated = assuming_parts(self.quote.privacy, model)
         return replace(self, quote=replace(self.quote, privacy=stated))

@@ -56,7 +56,6 @@ def net(**settings: object) -> NeuralNet:
 def said(model: object) -> str:
     """What is assumed about parts; empty where nothing is."""
     stated = assuming_parts(PrivacyGuarantee(1.0, 1e-6, "zero-out"), model)
-    assert stated is not None
     return " ".join(stated.assumptions).rpartition(": ")[2]
 
 
@@ -76,7 +75,10 @@ def said(model: object) -> str:
             DPSGDClassifier(default_net().set_params(module__activation=nn.Linear(2, 2))),
             ["net__module__activation (Linear)"],
         ),
-        (PATEClassifier(student=FrozenEstimator(BY_HEART)), ["KNeighborsClassifier, fitted before"]),
+        (
+            PATEClassifier(student=FrozenEstimator(BY_HEART)),
+            ["KNeighborsClassifier, fitted before"],
+        ),
         (PATEClassifier(SCALED), ["frozenestimator (StandardScaler, fitted before)"]),
         (SFPATEClassifier(student=SCALED), ["student__steps__frozenestimator"]),
         (PATEClassifier(LogisticRegression(class_weight={0: X, 1: 2})), ["class_weight__0"]),
