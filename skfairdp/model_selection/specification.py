@@ -184,7 +184,7 @@ def specify(
     )
     multipliers, privacy = share_budget(plans, float(epsilon), float(delta), price * len(points))
     privacy = dataclasses.replace(privacy, assumptions=rests_on)
-    privacy = assuming_parts(privacy, final_of(estimator))
+    privacy = assuming_parts(privacy, {"estimator": estimator})
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
     terms = EvaluationSettings(

@@ -21,14 +21,13 @@ _OF_NETS = ("module", "criterion", "optimizer", "lr")
 _SETTINGS = ("numpy.dtype", "numpy.random.mtrand.RandomState", "torch.device", "torch.dtype")
 
 
-def parts_of(model: Any) -> tuple[str, ...]:
-    """Names of the parameters of an estimator of this package that hold other estimators."""
-    return (*getattr(model, "_nets", ()), "estimator")
+def parts_of(model: Any) -> dict[str, Any]:
+    """Parameters of an estimator of this package that hold other estimators, or nets."""
+    return {name: getattr(model, name, None) for name in (*model._nets, "estimator")}
 
 
-def assuming_parts(stated: PrivacyGuarantee, model: Any) -> PrivacyGuarantee:
-    """Add what a guarantee assumes about estimators among the parameters of a model."""
-    parts = {name: getattr(model, name, None) for name in parts_of(model)}
+def assuming_parts(stated: PrivacyGuarantee, parts: Mapping[str, Any]) -> PrivacyGuarantee:
+    """Add what a guarantee assumes about estimators among the parameters, by name."""
     found = [text for name, part in parts.items() for text in _may_hold_data(part, name)]
     if not found:
         return stated
@@ -45,8 +44,8 @@ def _may_hold_data(value: Any, name: str) -> Iterator[str]:
     if kind is FrozenEstimator:
         yield f"{name} ({type(value.estimator).__name__}, fitted before)"
     elif own.startswith("skfairdp."):
-        for part in parts_of(value):
-            yield from _may_hold_data(getattr(value, part, None), f"{name}__{part}")
+        for inner_name, part in parts_of(value).items() if hasattr(value, "_nets") else ():
+            yield from _may_hold_data(part, f"{name}__{inner_name}")
     elif hasattr(kind, "get_params"):
         if not own:
             yield f"{name} ({kind.__name__}, code of your own)"

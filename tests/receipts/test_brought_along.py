@@ -25,7 +25,7 @@ from skfairdp import (
 )
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.privacy import PrivacyGuarantee
-from skfairdp.receipts.brought_along import assuming_parts
+from skfairdp.receipts.brought_along import assuming_parts, parts_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3)).astype(np.float32)
@@ -55,7 +55,7 @@ def net(**settings: object) -> NeuralNet:
 
 def said(model: object) -> str:
     """What is assumed about parts; empty where nothing is."""
-    stated = assuming_parts(PrivacyGuarantee(1.0, 1e-6, "zero-out"), model)
+    stated = assuming_parts(PrivacyGuarantee(1.0, 1e-6, "zero-out"), parts_of(model))
     return " ".join(stated.assumptions).rpartition(": ")[2]
 
 
@@ -85,8 +85,8 @@ def said(model: object) -> str:
         (RandomizedAttributeClassifier(Remembers()), ["estimator (Remembers, code of your own)"]),
         (PrivateSearchCV(DPSGDClassifier(net()), {}), ["estimator__net__module__mean"]),
         (
-            PrivateSearchCV(make_pipeline(DPSGDClassifier(net())), {}),
-            ["estimator__steps__dpsgdclassifier__net__module__mean"],
+            PrivateSearchCV(make_pipeline(SCALED[0], DPSGDClassifier(net())), {}),
+            ["estimator__steps__frozenestimator (StandardScaler, fitted before)", "__net__module"],
         ),
     ],
 )
