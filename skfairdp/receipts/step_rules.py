@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from skfairdp.foundation.parameters import CALLBACKS
 from skfairdp.receipts.digests.code import replaced_methods
@@ -50,6 +51,10 @@ def reasons_of_container(container: Any) -> Iterator[tuple[str, str]]:
         reason = _disallowed(name, value, rules.get(name))
         if reason is not None:
             yield name, reason
+    if type(container) is Pipeline:  # whose fit leaves nothing; it is pickled with what it holds
+        for name in vars(container).keys() - own.keys() - steps:
+            if not name.startswith("_"):
+                yield name, f"its attribute {name!r} was set by hand, and may hold rows"
 
 
 def changed_parameters(before: Any, after: Any) -> tuple[str, ...]:
