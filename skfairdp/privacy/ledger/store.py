@@ -157,7 +157,7 @@ class Store:
 
     def recognise(self, data_set: str, key: bytes, *people: pd.DataFrame) -> None:
         for table in people:
-            self._append(data_set, PEOPLE, 0, people_digest(table, key))
+            self._append(data_set, PEOPLE, 0, {**people_digest(table, key)})
 
     def reserve(
         self,
