@@ -11,10 +11,11 @@ from PIL import Image
 
 # Width over height, from which a picture scrolls on narrow screens, and on all
 WIDE, PANORAMA = 2.0, 2.5
+LARGE = 1250  # Pixels of width, of which a page would show less than half
 
 
 def mark(app: Any, doctree: nodes.document) -> None:
-    """Add the class ``wide``, and ``panorama`` to the widest, to pictures of several panels."""
+    """Add the classes ``wide``, ``panorama`` and ``large`` to pictures of several panels."""
     for picture in doctree.findall(nodes.image):
         file = Path(app.srcdir, picture["uri"])
         if file.suffix == ".png" and file.is_file():
@@ -24,12 +25,14 @@ def mark(app: Any, doctree: nodes.document) -> None:
                 picture["classes"].append("wide")
             if width > PANORAMA * height:
                 picture["classes"].append("panorama")
+            elif width > LARGE:
+                picture["classes"].append("large")
 
 
 def reach(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let the keyboard reach what scrolls."""
     if "body" in context:
-        picture = r'<p>(?=<img [^>]*class="[^"]*\bwide\b)'
+        picture = r'<p>(?=<img [^>]*class="[^"]*\b(?:wide|large)\b)'
         context["body"] = re.sub(picture, '<p tabindex="0">', context["body"])
 
 
