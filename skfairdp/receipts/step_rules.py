@@ -22,6 +22,8 @@ from skfairdp.receipts.harmless_steps import (
 )
 from skfairdp.receipts.receipt import bind_each, changes
 
+# Set by `set_output` and by requests for metadata.
+_OF_PIPELINES = {"_sklearn_output_config", "_metadata_request"}
 WATCHED = "callbacks of scikit-learn see every row of a fit"
 
 
@@ -52,9 +54,8 @@ def reasons_of_container(container: Any) -> Iterator[tuple[str, str]]:
         if reason is not None:
             yield name, reason
     if type(container) is Pipeline:  # whose fit leaves nothing; it is pickled with what it holds
-        for name in vars(container).keys() - own.keys() - steps:
-            if not name.startswith("_"):
-                yield name, f"its attribute {name!r} was set by hand, and may hold rows"
+        for name in sorted(vars(container).keys() - own.keys() - steps - _OF_PIPELINES):
+            yield name, f"its attribute {name!r} was set by hand, and may hold rows"
 
 
 def changed_parameters(before: Any, after: Any) -> tuple[str, ...]:
