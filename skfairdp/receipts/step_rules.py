@@ -22,8 +22,8 @@ from skfairdp.receipts.harmless_steps import (
 )
 from skfairdp.receipts.receipt import bind_each, changes
 
-# Set by `set_output` and by requests for metadata.
-_OF_PIPELINES = {"_sklearn_output_config", "_metadata_request"}
+# Attributes that `set_output` leaves in a Pipeline, for which scikit-learn has no public name.
+_OF_PIPELINES = {"_sklearn_output_config"}
 WATCHED = "callbacks of scikit-learn see every row of a fit"
 
 
