@@ -16,6 +16,7 @@ from skfairdp.receipts.harmless_steps import (
     COLUMNS,
     CONTAINERS,
     HARMLESS,
+    OF_PIPELINES,
     STEPS_OF,
     Allowed,
     HarmlessStep,
@@ -52,8 +53,8 @@ def reasons_of_container(container: Any) -> Iterator[tuple[str, str]]:
         if reason is not None:
             yield name, reason
     if type(container) is Pipeline:  # whose fit leaves nothing; it is pickled with what it holds
-        for name in vars(container).keys() - own.keys() - steps:
-            if not name.startswith("_"):
+        for name in sorted(vars(container).keys() - own.keys() - steps):
+            if name not in OF_PIPELINES or not OF_PIPELINES[name].holds(vars(container)[name]):
                 yield name, f"its attribute {name!r} was set by hand, and may hold rows"
 
 
