@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from skfairdp.foundation.parameters import CALLBACKS
 from skfairdp.receipts.digests.code import replaced_methods
@@ -15,6 +16,7 @@ from skfairdp.receipts.harmless_steps import (
     COLUMNS,
     CONTAINERS,
     HARMLESS,
+    OF_PIPELINES,
     STEPS_OF,
     Allowed,
     HarmlessStep,
@@ -50,6 +52,10 @@ def reasons_of_container(container: Any) -> Iterator[tuple[str, str]]:
         reason = _disallowed(name, value, rules.get(name))
         if reason is not None:
             yield name, reason
+    if type(container) is Pipeline:  # whose fit leaves nothing; it is pickled with what it holds
+        for name in sorted(vars(container).keys() - own.keys() - steps):
+            if name not in OF_PIPELINES or not OF_PIPELINES[name].holds(vars(container)[name]):
+                yield name, f"its attribute {name!r} was set by hand, and may hold rows"
 
 
 def changed_parameters(before: Any, after: Any) -> tuple[str, ...]:
