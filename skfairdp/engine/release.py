@@ -127,7 +127,6 @@ class NoisyRelease(BatchSums):
         `module`: its outputs, as at prediction, are what the statistic reads; it holds released
         weights. Result (m,).
         """
-        self.meter.draw(segment)
         batch = self._batch(segment)
         X, targets = self._take(batch.rows, rows_of(segment))
         outputs = [outputs_by_row(module, X, rows_of(segment))] if len(X) else []
@@ -155,7 +154,6 @@ class NoisyRelease(BatchSums):
         """
         if segment in self._tables:
             self._refuse_table(segment)
-        self.meter.draw(segment)
         count_block, block = segment.blocks
         if set(count_block.weights) != {1.0} or count_block.max_norm < 1.0:
             raise PlanError(
@@ -176,7 +174,7 @@ class NoisyRelease(BatchSums):
         counts = noisy.numpy()
         chosen = np.asarray(choose(counts), dtype=np.float64)
         largest = float(chosen.max())  # over all cells, whether drawn or not
-        limits = self._tensor(chosen[cell]) * limit
+        limits = self._rows.tensor(chosen[cell]) * limit
         weights = self._spread(batch, tuple(w / largest for w in block.weights))
         total = self._clipper.clipped_sums(
             X, targets, limits, weights, rows=rows, persons=batch.persons
@@ -206,7 +204,6 @@ class NoisyRelease(BatchSums):
         """
         if segment in self._tables:
             self._refuse_table(segment)
-        self.meter.draw(segment)
         block = segment.blocks[0]
         self._refuse_shared_noise(block)
         n_heads, n_cells = segment.n_heads, len(segment.rates)
@@ -214,14 +211,14 @@ class NoisyRelease(BatchSums):
         additions = n_heads * n_cells + (head.stop - head.start) + 16
         limit = self._limit(segment, block, additions, n_sums=2)
         batch = self._batch(segment)
-        slot = self._sampler.slots(len(batch), n_heads)
+        slot = self._batches.sampler.slots(len(batch), n_heads)
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         member = np.zeros((n_heads * n_cells, len(batch)))
         member[slot * n_cells + cell, np.arange(len(batch))] = 1.0
         rows = rows_of(segment)
         X, targets = self._take(batch.rows, rows)
         sums = self._clipper.clipped_sums(
-            X, targets, limit, self._tensor(member), rows=rows, persons=batch.persons
+            X, targets, limit, self._rows.tensor(member), rows=rows, persons=batch.persons
         )
         sums = sums.reshape(n_heads, n_cells, -1)
 
@@ -315,19 +312,18 @@ class NoisyRelease(BatchSums):
 
         The module has no weights; it holds released and public values alone.
         """
-        X = self._rows.X
-        if self._stored is not None:
-            raise TypeError(
-                "Rows on disk cannot be recoded, as they are read anew for each batch: load them "
-                "into memory."
-            )
-        made = outputs_by_row(inputs, X).to(X.dtype)
-        if made.shape != X.shape:
-            raise ValueError(
-                f"The module of recode() must return rows of the shape {('n', *X.shape[1:])}; got "
-                f"{('n', *made.shape[1:])}."
-            )
-        self._rows = replace(self._rows, X=made)
+
+        def made(X: Tensor) -> Tensor:
+            found = outputs_by_row(inputs, X).to(X.dtype)
+            if found.shape != X.shape:
+                raise ValueError(
+                    "The module of recode() must return rows of the shape "
+                    f"{('n', *X.shape[1:])}; got {('n', *found.shape[1:])}."
+                )
+            return found
+
+        self._batches.recode(made)
+        self._rows = replace(self._rows, X=self._batches.held[0])
 
     def prefix_sums(
         self,

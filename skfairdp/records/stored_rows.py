@@ -209,6 +209,27 @@ def stored_rows(X: Any) -> StoredRows | None:
     return X if isinstance(X, StoredRows) else None
 
 
+def held_and_stored(X: Any) -> tuple[Any, StoredRows | None]:
+    """Split checked rows into those in memory, none or all, and where they are otherwise."""
+    return (np.empty((0, *X.shape[1:])), X) if isinstance(X, StoredRows) else (X, None)
+
+
+def tables_of(
+    held: Any, stored: StoredRows | None, as_table: Callable[[NDArray[Any]], Any]
+) -> Iterator[Any]:
+    """Read all rows: those in memory at once, others a part at a time.
+
+    `held`: tensor of the rows in memory. `stored`: where they are otherwise; None: in memory.
+    `as_table`: makes such a tensor of an array.
+    """
+    if stored is None:
+        yield held
+        return
+    dtype = held.cpu().numpy().dtype  # has no rows
+    for places in stored.places():
+        yield as_table(stored.take(places, dtype))
+
+
 def with_columns_of(X: Any, y: Any, sensitive_features: Any) -> tuple[Any, Any]:
     """Return labels and groups: those given, or those that come with stored rows; never both."""
     refuse_malformed(X)

@@ -13,9 +13,9 @@ from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
-from skfairdp.engine.sampling import Batch
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Segment
+from skfairdp.records.sampling import Batch
 from tests.privacy.plans import empty_plan, unlimited
 
 CLIP = 0.7
@@ -112,7 +112,7 @@ def heads_with_fixed_batch(bench, kept, slots, segment, radii, head_scale):
         def slots(self, size, n_slots):
             return slots[order]
 
-    release._sampler = Fixed()
+    release._batches.sampler = Fixed()
     return release.heads(segment, bench.flat.positions("head"), radii=radii, head_scale=head_scale)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp.engine.sampling import PoissonSampler
+from skfairdp.records.sampling import PoissonSampler
 
 
 def test_every_record_is_drawn_at_its_own_rate():
