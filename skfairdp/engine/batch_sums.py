@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +31,9 @@ from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import NEIGHBOURS
 from skfairdp.records.persons import Persons
 from skfairdp.records.stored_rows import StoredRows
+
+# Numbers of the rows and vectors that are in memory at once where a batch is summed in parts.
+_NUMBERS_OF_PART = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ class BatchSums:
         clipped_sums = self._clipper.clipped_sums
         if public is None:
             rows, limit = own, self._limit(segment, block)
-            X, targets = self._take(batch.rows, rows)
+            X, targets = self._take(batch.rows, rows, at_once=False)
             spread = self._spread(batch, weights)
             total = clipped_sums(X, targets, limit, spread, outputs, rows, batch.persons)
             return total, None, targets
@@ -178,14 +183,24 @@ class BatchSums:
             outputs[:] = [torch.cat(outputs)[n:]]
         return total, mean, tuple(target[n:] for target in targets)
 
-    def _take(self, rows: np.ndarray, block: int) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Rows and targets in whole blocks, zeros at the end; the next call overwrites them."""
+    def _take(
+        self, rows: np.ndarray, block: int, *, at_once: bool = True
+    ) -> tuple[Any, tuple[Tensor, ...]]:
+        """Rows and targets in whole blocks, zeros at the end; the next call overwrites them.
+
+        `at_once`: False makes features that follow from memory when a block is asked for.
+        """
         index = torch.from_numpy(rows).to(self._rows.X.device)
-        first = (self._rows.X, index) if self._stored is None else self._stored.take(rows)
         size = -(-len(rows) // block) * block
-        taken = []
-        pairs = (first, *((target, index) for target in self._rows.targets))
-        for place, (table, index) in enumerate(pairs):
+        made = None if self._stored is None else self._stored.made(rows)
+        taken: list[Any] = []
+        if made is not None:
+            taken.append(fill(made[:], block) if at_once else made)
+            pairs = [(target, index) for target in self._rows.targets]
+        else:
+            first = (self._rows.X, index) if self._stored is None else self._stored.take(rows)
+            pairs = [first, *((target, index) for target in self._rows.targets)]
+        for place, (table, index) in enumerate(pairs, len(taken)):
             buffer = self._buffers.get(place)
             if buffer is None or len(buffer) < size:
                 buffer = self._buffers[place] = table.new_empty((size, *table.shape[1:]))
@@ -193,6 +208,20 @@ class BatchSums:
             buffer[len(rows) : size].zero_()
             taken.append(buffer[:size])
         return taken[0], tuple(taken[1:])
+
+    def _in_parts(self, segment: Segment, size: int) -> Iterator[Batch]:
+        """Draw the batch of a step without a gradient, in parts that are in memory one by one.
+
+        `size`: of the vector of a record. Parts hold whole blocks, so that their sums are those of
+        the batch to the last bit.
+        """
+        rows, width = rows_of(segment), math.prod(self._rows.X.shape[1:]) + 3 * size
+        records = max(1, _NUMBERS_OF_PART // (width * rows)) * rows
+        if self._stored is None or segment.steps > 1:
+            yield from self._batch(segment).parts(records)
+        else:  # there is no other batch to read in the same pass
+            for part in self._sampler.draw(segment.rates).parts(records):
+                yield self._stored.holding(part)
 
     def _statistic_sum(
         self,
@@ -203,10 +232,24 @@ class BatchSums:
         outputs: list[Tensor],
         targets: tuple[Tensor, ...],
     ) -> Tensor:
+        total = PairwiseSum()
+        self._add_statistic(total, segment, block, batch, statistic, outputs, targets)
+        return self._noisy_statistic(total, block, statistic)
+
+    def _add_statistic(
+        self,
+        total: PairwiseSum,
+        segment: Segment,
+        block: Block,
+        batch: Batch,
+        statistic: Statistic,
+        outputs: list[Tensor],
+        targets: tuple[Tensor, ...],
+    ) -> None:
+        """Add the clipped vectors of a batch, or of a part of one, to a sum."""
         limit, rows = self._limit(segment, block), rows_of(segment)
         margin = rounding_margin(torch.float64, statistic.size)
         weights = fill(self._spread(batch, block.weights), rows)
-        total = PairwiseSum()
         n = len(batch.rows)
         # What stands after the batch's own rows weighs nothing.
         whole = -(-n // rows) * rows
@@ -225,9 +268,11 @@ class BatchSums:
                 # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
                 vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
             total.add(factors.mul_(weights[part]) @ vectors)
+
+    def _noisy_statistic(self, total: PairwiseSum, block: Block, statistic: Statistic) -> Tensor:
         sums = total.total()
         if sums is None:  # an empty batch still gets its noise
-            sums = weights.new_zeros(statistic.size)
+            sums = torch.zeros(statistic.size, dtype=torch.float64, device=self._rows.X.device)
         return self._noisy(sums, block.noise_std)
 
     def _limit(self, segment: Segment, block: Block, additions: int = 0, n_sums: int = 1) -> float:

@@ -60,8 +60,14 @@ class PersonRows:
             begin = int(self._starts[first])
             stop = int(np.searchsorted(ends, begin + rows, side="right"))
             part = slice(first, stop)
-            yield slice(begin, int(ends[stop - 1])), part, PersonRows(self._counts[part], self.most)
+            own, persons = self.part(part)
+            yield own, part, persons
             first = stop
+
+    def part(self, part: slice) -> tuple[slice, PersonRows]:
+        """Take some adjacent persons, at least one: the slice of their rows, and these persons."""
+        counts, begin = self._counts[part], int(self._starts[part.start])
+        return slice(begin, begin + int(counts.sum())), PersonRows(counts, self.most)
 
     def means(self, of_rows: Tensor) -> Tensor:
         """Mean over each person's rows, in the dtype that these have."""

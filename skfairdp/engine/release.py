@@ -16,6 +16,7 @@ from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.norms import rows_of
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicBatch, PublicFeatures
+from skfairdp.engine.row_blocks import PairwiseSum
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm, within_norm
 from skfairdp.privacy.noise import NoiseSource
@@ -128,11 +129,12 @@ class NoisyRelease(BatchSums):
         weights. Result (m,).
         """
         self.meter.draw(segment)
-        batch = self._batch(segment)
-        X, targets = self._take(batch.rows, rows_of(segment))
-        outputs = [outputs_by_row(module, X, rows_of(segment))] if len(X) else []
-        block = segment.blocks[0]
-        return self._statistic_sum(segment, block, batch, statistic, outputs, targets)
+        block, rows, total = segment.blocks[0], rows_of(segment), PairwiseSum()
+        for batch in self._in_parts(segment, statistic.size):
+            X, targets = self._take(batch.rows, rows)
+            outputs = [outputs_by_row(module, X, rows)] if len(X) else []
+            self._add_statistic(total, segment, block, batch, statistic, outputs, targets)
+        return self._noisy_statistic(total, block, statistic)
 
     def adaptive_gradient(
         self,
@@ -313,21 +315,23 @@ class NoisyRelease(BatchSums):
     def recode(self, inputs: nn.Module) -> None:
         """Give every row other features from now on: a module's outputs for it, in the same shape.
 
-        The module has no weights; it holds released and public values alone.
+        The module has no weights; it holds released and public values alone. Rows that are not in
+        memory pass it whenever they are read.
         """
-        X = self._rows.X
+
+        def made(X: Tensor) -> Tensor:
+            found = outputs_by_row(inputs, X).to(X.dtype)
+            if found.shape != X.shape:
+                raise ValueError(
+                    f"The module of recode() must return rows of the shape {('n', *X.shape[1:])}; "
+                    f"got {('n', *found.shape[1:])}."
+                )
+            return found
+
         if self._stored is not None:
-            raise TypeError(
-                "Rows on disk cannot be recoded, as they are read anew for each batch: load them "
-                "into memory."
-            )
-        made = outputs_by_row(inputs, X).to(X.dtype)
-        if made.shape != X.shape:
-            raise ValueError(
-                f"The module of recode() must return rows of the shape {('n', *X.shape[1:])}; got "
-                f"{('n', *made.shape[1:])}."
-            )
-        self._rows = replace(self._rows, X=made)
+            self._stored.recode(made)
+        else:
+            self._rows = replace(self._rows, X=made(self._rows.X))
 
     def prefix_sums(
         self,

@@ -34,6 +34,18 @@ class Batch:
             return np.full(len(self), per_cell[0])
         return np.repeat(np.asarray(per_cell, dtype=np.float64), self.sizes)
 
+    def parts(self, records: int) -> Iterator[Batch]:
+        """Cut a batch into parts of this number of adjacent records, the last one of fewer."""
+        if len(self) <= records:
+            yield self
+            return
+        ends = np.cumsum(self.sizes)
+        for start in range(0, len(self), records):
+            part = slice(start, min(start + records, len(self)))
+            sizes = np.diff(ends.clip(part.start, part.stop), prepend=part.start).tolist()
+            rows, persons = (part, None) if self.persons is None else self.persons.part(part)
+            yield Batch(self.rows[rows], tuple(sizes), persons)
+
 
 class _Coins:
     """Rounds of independent coins of one probability for some rows, drawn several rounds ahead.
@@ -182,6 +194,24 @@ class PersonSampler(PoissonSampler):
         return chosen
 
 
+class MadeRows:
+    """Features of the rows of a batch, made a block at a time; a clipper takes them as a tensor.
+
+    `places` (B,): of the rows. `make`: features of the rows at some places. `dim`: number of
+    dimensions of the features.
+    """
+
+    def __init__(self, places: np.ndarray, make: Callable[[np.ndarray], Tensor], dim: int) -> None:
+        self._places, self._make, self._dim = places, make, dim
+
+    def dim(self) -> int:
+        """Return the number of dimensions, as of a tensor."""
+        return self._dim
+
+    def __getitem__(self, part: slice) -> Tensor:
+        return self._make(self._places[part])
+
+
 class StoredBatches:
     """Draw batches ahead, and read the rows of all of them in one pass, in the order of the file.
 
@@ -200,9 +230,12 @@ class StoredBatches:
         self._of: Segment | None = None
         self._places = np.empty(0, dtype=np.int64)
         self._rows = like
+        self._recoding: list[Callable[[Tensor], Tensor]] = []
 
     def draw(self, segment: Segment, steps: int) -> Batch:
         """Draw the next batch of a segment."""
+        if self._stored.from_memory:
+            return self._sampler.draw(segment.rates)
         if not self._batches or self._of != segment:
             self._of, self._batches, room = segment, [], self._stored.cache_bytes
             while not self._batches or (len(self._batches) < steps and room > 0):
@@ -211,6 +244,25 @@ class StoredBatches:
             self._batches.reverse()
             self._read()
         return self._batches.pop()
+
+    def holding(self, batch: Batch) -> Batch:
+        """Read the rows of a batch, in place of those that were read before."""
+        if self._stored.from_memory:
+            return batch
+        self._of, self._batches = None, [batch]
+        self._read()
+        return self._batches.pop()
+
+    def recode(self, made: Callable[[Tensor], Tensor]) -> None:
+        """Give every row other features from now on: what a function makes of some rows."""
+        self._recoding.append(made)
+        self._rows = made(self._rows) if len(self._rows) else self._rows
+
+    def made(self, rows: np.ndarray) -> MadeRows | None:
+        """Rows that are made when they are asked for; None where they have been read."""
+        if not self._stored.from_memory:
+            return None
+        return MadeRows(rows, lambda at: self._features(self._taken(at)), self._like.dim())
 
     def take(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
         """Rows that were read, and the places of some of them among these."""
@@ -222,7 +274,7 @@ class StoredBatches:
         places = np.unique(np.concatenate([batch.rows for batch in self._batches]))
         rows, whole = self._values(places)
         refuse_changes(self._stored)
-        self._places, self._rows = places, torch.from_numpy(rows).to(self._like.device)
+        self._places, self._rows = places, self._features(rows)
         if not whole.all():
             self._batches = [_without(batch, places[~whole]) for batch in self._batches]
 
@@ -231,13 +283,23 @@ class StoredBatches:
         for places in self._stored.places():
             rows, whole = self._values(places)
             rows, places = (rows, places) if whole.all() else (rows[whole], places[whole])
-            yield places, torch.from_numpy(rows).to(self._like.device)
+            yield places, self._features(rows)
         refuse_changes(self._stored)
+
+    def _features(self, rows: np.ndarray) -> Tensor:
+        """Features of rows that were read, as they are now."""
+        features = torch.from_numpy(rows).to(self._like.device)
+        for made in self._recoding if len(features) else ():
+            features = made(features)
+        return features
+
+    def _taken(self, places: np.ndarray) -> np.ndarray:
+        kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
+        return self._stored.take(places, kind)
 
     def _values(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows, and which of them are whole."""
-        kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
-        rows = self._stored.take(places, kind)
+        rows = self._taken(places)
         flat = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))  # there may be none
         # NaN is neither.
         return rows, (flat.max(axis=1) <= LARGEST) & (flat.min(axis=1) >= -LARGEST)

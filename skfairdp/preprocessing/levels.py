@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.base.predictors import expecting
 from skfairdp.foundation.scikit_learn import TransformerMixin
 from skfairdp.records.labels import positions
+from skfairdp.records.stored_rows import StoredRows, refuse_changes
 
 DAYS = " (days since 1970)"  # ends the name of a column of days
 FIRST = date(1970, 1, 1).toordinal()  # A Thursday
@@ -188,10 +189,16 @@ class LevelsMixin(TransformerMixin):
         Name and levels of each column that is put out.
     """
 
+    _from_disk = True
+
     encoding: str
     sparse_output: bool | str
     levels_: tuple[tuple[str, Levels], ...]
     n_features_in_: int
+
+    def _coded(self, X: Any) -> list[NDArray[np.int64]]:
+        """Level of each cell of checked rows in memory, column by column."""
+        raise NotImplementedError
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Names of the output columns.
@@ -219,9 +226,14 @@ class LevelsMixin(TransformerMixin):
         }
         return pd.DataFrame(columns, index=index)
 
-    def _output(self, codes: Sequence[NDArray[np.int64]], X: Any) -> Any:
-        """Output of `transform`."""
-        table = self._frame(codes, X.index if isinstance(X, pd.DataFrame) else None)
+    def _output(self, X: Any) -> Any:
+        """Output of `transform` for checked rows; those on disk are read a part at a time."""
+        if isinstance(X, StoredRows):
+            parts = [self._frame(self._coded(part), None) for part in X.chunks()]
+            refuse_changes(X)
+            table = pd.concat(parts, ignore_index=True)
+        else:
+            table = self._frame(self._coded(X), X.index if isinstance(X, pd.DataFrame) else None)
         if self.encoding == "levels":
             return table
         width = sum(level.count + 1 for _, level in self.levels_)

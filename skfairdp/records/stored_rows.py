@@ -31,6 +31,8 @@ class StoredRows(ABC):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     cache_bytes: int = 1 << 26
+    # Whether rows follow from memory, each of finite numbers, so that none is read ahead of its use
+    from_memory: bool = False
     target: pd.Categorical | None = None
     sensitive_features: pd.Categorical | pd.DataFrame | None = None
     _first_state: Any
@@ -61,12 +63,20 @@ class StoredRows(ABC):
         for places in self.places():
             yield self._as_given(self.take(places))
 
+    def column(self, place: int) -> pd.Series:
+        """Read one column of a table of two dimensions whole."""
+        return pd.Series(np.concatenate([self.take(at)[:, place] for at in self.places()]))
+
     def places(self) -> Iterator[NDArray[np.int64]]:
         """Positions of all rows, in blocks that fit into memory."""
-        row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
-        step = max(1, min(CHUNK, self.cache_bytes // row_bytes))
+        step = self._at_once()
         for start in range(0, len(self), step):
             yield np.arange(start, min(start + step, len(self)))
+
+    def _at_once(self) -> int:
+        """Number of rows that fit into memory at once."""
+        row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
+        return max(1, min(CHUNK, self.cache_bytes // row_bytes))
 
     @abstractmethod
     def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]: ...
@@ -207,6 +217,11 @@ def stored_rows(X: Any) -> StoredRows | None:
     if mapped and X.ndim > 1 and X.dtype.kind in "biuf":
         return MemmapRows(X)
     return X if isinstance(X, StoredRows) else None
+
+
+def rows_on_disk(X: Any) -> StoredRows | None:
+    """Return rows that are not in memory as such; None for others, sparse ones too."""
+    return None if issparse(X) else stored_rows(X)
 
 
 def with_columns_of(X: Any, y: Any, sensitive_features: Any) -> tuple[Any, Any]:
