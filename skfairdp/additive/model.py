@@ -87,7 +87,8 @@ class AdditiveModel(GradientPredictor):
 
     learning_rate_schedule = fixed(None)
 
-    _from_disk = True
+    _in_parts = _from_disk = True
+    _takes_sparse = False
 
     _parameters = {
         "bounds": (MAPPING, SEQUENCE, NONE),

@@ -275,6 +275,7 @@ def joined(
         "classes": None if classes is None else classes.tolist(),
         "groups": None if groups is None else list(groups.labels),
         "features": (X.shape[1:], list(getattr(model, "feature_names_in_", ()))),
+        "levels": getattr(model, "levels_", None),  # of a step before, where none are declared
         "ledger": model.ledger is None,
     }
     facts = {n: v for n, v in parameters.items() if n not in WITHOUT_EFFECT}

@@ -70,7 +70,12 @@ MODELS = {
 
 SLOW = [
     pytest.param(name, persons, marks=pytest.mark.slow)
-    for name, persons in [("classifier", True), ("pairs", False), ("costs", True), ("numbers", True)]
+    for name, persons in [
+        ("classifier", True),
+        ("pairs", False),
+        ("costs", True),
+        ("numbers", True),
+    ]
 ]
 
 
@@ -81,9 +86,7 @@ def test_a_fit_on_rows_on_disk_is_that_of_rows_in_memory(name, persons, request)
     kind, options = MODELS[name]
     target = NUMBERS[:, 0] * NUMBERS[:, 2] if name == "numbers" else Y
     own = {"person_ids": np.arange(N) // 4} if persons else {}
-    memory, stored = (
-        kind((-2, 2), max_rows_per_person=2, **FAST, **options) for _ in range(2)
-    )
+    memory, stored = (kind((-2, 2), max_rows_per_person=2, **FAST, **options) for _ in range(2))
     memory.fit(NUMBERS, target, **own)
     request.getfixturevalue("kept_as_levels")
     stored.fit(ArrayRows(NUMBERS), target, **own)
