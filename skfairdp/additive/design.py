@@ -127,11 +127,16 @@ class Design:
         for start, size in self._cells:
             yield start + np.arange(size)[None], size
 
-    def codes(self, table: pd.DataFrame) -> Iterator[NDArray[np.int64]]:
-        """Level of each row, column by column; a missing value is after the last one."""
+    def codes(self, table: pd.DataFrame) -> Iterator[NDArray[np.unsignedinteger]]:
+        """Level of each row, column by column; a missing value is after the last one.
+
+        One byte each for up to 256 levels, a missing value included, two for more.
+        """
         for place, level in enumerate(self.levels):
-            found = table.iloc[:, place].cat.codes.to_numpy().astype(np.int64)
-            yield np.where(found < 0, level.count, found)
+            found = table.iloc[:, place].cat.codes.to_numpy()
+            codes = found.astype(np.min_scalar_type(level.count))
+            codes[found < 0] = level.count
+            yield codes
 
     def rows(self, table: pd.DataFrame) -> NDArray[np.float32]:
         """Inputs of the net: every row has as many entries as any other, all of one size."""

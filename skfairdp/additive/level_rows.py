@@ -23,8 +23,7 @@ class LevelRows(StoredRows):
 
     def __init__(self, design: Design, table: pd.DataFrame) -> None:
         self._design = design
-        columns = zip(design.codes(table), design.levels, strict=True)
-        self._levels = [codes.astype(np.min_scalar_type(level.count)) for codes, level in columns]
+        self._levels = list(design.codes(table))
         self.shape, self.dtype = (len(table), design.n_inputs), np.dtype(np.float32)
         self._first_state = None
 
