@@ -26,6 +26,7 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoted import priced
 from skfairdp.records import Given
+from skfairdp.records.stored_rows import StoredRows, made_up
 
 # A total from this share of the budget on is near enough.
 _NEAR = 0.99
@@ -127,7 +128,8 @@ def fit_within(
     given = replace(given, X=rows)
     facts, classes = _facts_of(model, given)
     counted = rows if holder is table else _columns_of(holder, table, rows)
-    columns = tuple(getattr(counted, "columns", range(np.shape(counted)[1])))
+    named = made_up(counted) if isinstance(counted, StoredRows) else counted
+    columns = tuple(getattr(named, "columns", range(np.shape(named)[1])))
     spent = priced(table, replace(facts, groups=None, columns=columns)).privacy
     quote = _planned(model, spent, epsilon, table_share, facts)
     if not get_tags(model).input_tags.categorical:

@@ -275,18 +275,19 @@ def test_levels_for_a_classifier_of_numbers_are_refused_before_a_charge(
 @pytest.mark.slow
 @pytest.mark.parametrize("persons", [None, np.arange(N) // 2], ids=["records", "persons"])
 def test_rows_on_disk_bring_their_labels_and_cost_what_rows_in_memory_cost(ledger, persons) -> None:
-    rows = ArrayRows(np.column_stack([ROWS["income"], RNG.normal(size=N)]))
+    frame = pd.DataFrame({"income": ROWS["income"], "rent": RNG.normal(size=N)})
+    rows = ArrayRows(frame.to_numpy(), list(frame))
     rows.target = pd.Categorical(Y)
     made = make_pipeline(
-        PrivateTableEncoder(ledger=ledger),
+        PrivateTableEncoder(ledger=ledger, columns={"income": "number"}),
         DPAdditiveClassifier(max_epochs=1, progress=False, ledger=ledger),
     )
     model = fit_within(made, rows, epsilon=1.0, person_ids=persons)
     memory = clone(made).set_params(**dict.fromkeys(LEDGERS))
-    memory = fit_within(memory, rows._rows, Y, epsilon=1.0, person_ids=persons)
+    memory = fit_within(memory, frame, Y, epsilon=1.0, person_ids=persons)
     assert certify(model).privacy == certify(memory).privacy
     assert len(ledger.entries()) == 2
-    assert model.predict(rows).tolist() == model.predict(rows._rows).tolist()
+    assert model.predict(rows).tolist() == model.predict(frame).tolist()
 
 
 LEDGERS = ("privatetableencoder__ledger", "dpadditiveclassifier__ledger")
