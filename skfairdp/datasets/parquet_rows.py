@@ -192,7 +192,12 @@ class ParquetRows(StoredRows):
         return taken
 
     def chunks(self) -> Iterator[pd.DataFrame]:
-        """Read all rows in one pass, a part at a time."""
+        """Read all rows in one pass, a part at a time.
+
+        Yields
+        ------
+        DataFrame
+        """
         step = self._at_once()
         for batch in (batch for piece in self._pieces for batch in piece.read(self.features)):
             for part in (batch.slice(start, step) for start in range(0, batch.num_rows, step)):
@@ -203,7 +208,17 @@ class ParquetRows(StoredRows):
                 yield self._as_given(rows)
 
     def column(self, place: int) -> pd.Series:
-        """Read one column, and no other."""
+        """Read one column, and no other.
+
+        Parameters
+        ----------
+        place : int
+            Position of the column among the features.
+
+        Returns
+        -------
+        Series
+        """
         name = self.features[place]
         batches = (batch for piece in self._pieces for batch in piece.read([name]))
         parts = [_numbers(batch.column(0), slice(None), self.dtype) for batch in batches]

@@ -64,7 +64,17 @@ class StoredRows(ABC):
             yield self._as_given(self.take(places))
 
     def column(self, place: int) -> pd.Series:
-        """Read one column of a table of two dimensions whole."""
+        """Read one column of rows that have one dimension each.
+
+        Parameters
+        ----------
+        place : int
+            Position of the column among the features.
+
+        Returns
+        -------
+        Series
+        """
         return pd.Series(np.concatenate([self.take(at)[:, place] for at in self.places()]))
 
     def places(self) -> Iterator[NDArray[np.int64]]:
