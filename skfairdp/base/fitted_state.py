@@ -283,6 +283,9 @@ class FittedState(Certifiable, WithParameters):
 
         `known`: of models that are bound together, as in `bind_each`.
         """
+        for name in (*self._nets, "estimator"):
+            if getattr(self, name, None) is not None:
+                receipt = receipt.assuming_parts_of(self)
         self.receipt_ = receipt
         digests = bind_each(bound_state_of(self), known)
         self.receipt_ = receipt.settled(digests, charge.commit())
@@ -303,7 +306,8 @@ class FittedState(Certifiable, WithParameters):
         `one_of_several`: whether it was chosen among others. `groups`: of all rows, where it was
         fitted on some of them; None keeps those of the fit.
         """
-        self.receipt_ = self.receipt_.stating(privacy, one_of_several=one_of_several)
+        stated = self.receipt_.stating(privacy, one_of_several=one_of_several)
+        self.receipt_ = stated.assuming_parts_of(self)
         if groups is not None:
             self.receipt_ = replace(self.receipt_, groups=groups)
         self._bind()

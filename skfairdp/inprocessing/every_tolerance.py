@@ -106,7 +106,8 @@ class EveryTolerance(GradientPredictor):
         ----------
         tolerance : float
             Largest gap among the training rows, in (0, 1). `kept_tolerance_` says which one is
-            kept, in nine fits of ten.
+            kept, in nine fits of ten; by a classifier, if the tolerance was fixed before a look at
+            its `path`, which lists bounds for one that was chosen by it.
 
         Returns
         -------

@@ -186,10 +186,11 @@ def _planned(
     known: dict[str, Quote] = {}
     for model, own_net in zip(others, own_nets, strict=True):
         alike = np.array_equal(model.classes, first.classes)  # type: ignore[arg-type]
+        alike = alike and model.class_weight == first.class_weight
         if model.public_parity is not None or not alike:
             raise ValueError(
-                "Models that are trained together have the same 'classes' and no 'public_parity'; "
-                "one differs: fit it apart."
+                "Models that are trained together have the same 'classes' and 'class_weight', and "
+                "no 'public_parity'; one differs: fit it apart."
             )
         seed, noise = model._randomness()
         parameters = model.get_params(deep=False).items()
@@ -254,7 +255,7 @@ def _train_all(run: Run, own: list[_Own]) -> None:
     many = ManyReleases(
         releases,
         [mine.plan.segments[0] for mine in own],
-        objective_for(run.prepared.criterion),
+        run.objective,
         weights.view(len(nets), *shape),
         biases,
     )

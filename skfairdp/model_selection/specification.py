@@ -52,6 +52,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
+from skfairdp.receipts.brought_along import assuming_parts
 
 
 def specify(
@@ -183,6 +184,7 @@ def specify(
     )
     multipliers, privacy = share_budget(plans, float(epsilon), float(delta), price * len(points))
     privacy = dataclasses.replace(privacy, assumptions=rests_on)
+    privacy = assuming_parts(privacy, {"estimator": estimator})
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
     terms = EvaluationSettings(

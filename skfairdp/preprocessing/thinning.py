@@ -28,6 +28,7 @@ from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_tabl
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
+from skfairdp.protocol import answers_of
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS, priced
 from skfairdp.records import Given
@@ -288,10 +289,10 @@ class PrivateThinningClassifier(Planned, PrivateClassifier):
         return self.estimator_.decision_function(X)
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
-        return self.estimator_._mechanism_fairness(notion)
+        return answers_of(self.estimator_)._mechanism_fairness(notion)
 
     def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
-        return self.estimator_._success_scores(self._features(X))
+        return answers_of(self.estimator_)._success_scores(self._features(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,6 +20,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.receipts.brought_along import assuming_parts, parts_of
 from skfairdp.receipts.rendering import (
     PlannedRelease,
     document_of,
@@ -373,6 +374,9 @@ def priced(model: Any, facts: RowFacts) -> Quote:
     found: Quote = model._priced(facts, noise)
     if found.plan is None and found.bought:
         found = replace(found, expected_plan=model._expected_plan(facts, noise))
+    for name in (*model._nets, "estimator"):
+        if found.privacy is not None and getattr(model, name, None) is not None:
+            found = replace(found, privacy=assuming_parts(found.privacy, parts_of(model)))
     return found
 
 

@@ -11,6 +11,7 @@ from skfairdp.exceptions import UnboundModelError
 from skfairdp.foundation.figures import significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
+from skfairdp.receipts.brought_along import assuming_parts, parts_of
 from skfairdp.receipts.digests.digest import bind
 from skfairdp.receipts.digests.state import Recipe
 from skfairdp.receipts.quoted import NOISELESS, Quote
@@ -210,6 +211,23 @@ class Receipt:
             quote=replace(self.quote, privacy=privacy),
             one_of_several=one_of_several,
         )
+
+    def assuming_parts_of(self, model: Any) -> Self:
+        """Add what the promise assumes about nets and other estimators among the parameters.
+
+        Parameters
+        ----------
+        model : estimator
+            The estimator that was fitted.
+
+        Returns
+        -------
+        Receipt
+        """
+        if self.quote is None or self.quote.privacy is None:
+            return self
+        stated = assuming_parts(self.quote.privacy, parts_of(model))
+        return replace(self, quote=replace(self.quote, privacy=stated))
 
     def settled(self, digests: Mapping[str, str], entry: Entry | None = None) -> Self:
         """Add the digests of what a fit left, and its entry in a ledger.

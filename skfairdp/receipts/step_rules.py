@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from skfairdp.foundation.parameters import CALLBACKS
 from skfairdp.receipts.digests.code import replaced_methods
@@ -21,6 +22,8 @@ from skfairdp.receipts.harmless_steps import (
 )
 from skfairdp.receipts.receipt import bind_each, changes
 
+# Attributes that `set_output` leaves in a Pipeline, for which scikit-learn has no public name.
+_OF_PIPELINES = {"_sklearn_output_config"}
 WATCHED = "callbacks of scikit-learn see every row of a fit"
 
 
@@ -50,6 +53,9 @@ def reasons_of_container(container: Any) -> Iterator[tuple[str, str]]:
         reason = _disallowed(name, value, rules.get(name))
         if reason is not None:
             yield name, reason
+    if type(container) is Pipeline:  # whose fit leaves nothing; it is pickled with what it holds
+        for name in sorted(vars(container).keys() - own.keys() - steps - _OF_PIPELINES):
+            yield name, f"its attribute {name!r} was set by hand, and may hold rows"
 
 
 def changed_parameters(before: Any, after: Any) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from skorch import NeuralNetClassifier
+from skorch.callbacks import Checkpoint
 from torch import nn
 
 from skfairdp import PATEClassifier, PrivacyLedger, SFPATEClassifier
@@ -292,6 +293,24 @@ def test_a_teacher_that_cannot_be_fitted_is_refused_before_the_charge(tmp_path) 
         with pytest.raises(ValueError, match="fails on 40 .*twice as many as a shard holds"):
             fit_pate(teacher, rows_in_single(), ledger=ledger, dataset_size=120)
     assert not ledger.entries()
+
+
+def test_a_teacher_that_writes_its_shard_to_files_is_refused_before_the_charge(tmp_path) -> None:
+    files, ledger = tmp_path / "cache", PrivacyLedger(tmp_path / "spent.db")
+    cached = make_pipeline(StandardScaler(), LogisticRegression(), memory=str(files))
+    net = NeuralNetClassifier(
+        Net, criterion=nn.CrossEntropyLoss, callbacks=[("saved", Checkpoint(dirname=str(files)))]
+    )
+    for teacher, said in (
+        (cached, "sets memory, a cache"),
+        (make_pipeline(StandardScaler(), cached), "sets pipeline__memory"),
+        (make_pipeline(StandardScaler(), net), "callback Checkpoint in neuralnetclassifier"),
+    ):
+        model = PATEClassifier(teacher, n_teachers=4, ledger=ledger, progress=False)
+        with pytest.raises(ValueError, match=said):
+            model.fit(np.eye(60, 5), np.arange(60) % 2, X_public=PUBLIC)
+    assert not files.exists()
+    assert not ledger.path.exists()
 
 
 @pytest.mark.parametrize("n", [149, 150])

@@ -78,6 +78,15 @@ def test_each_is_what_it_is_alone(optimizer, batch_size, classes, epsilon) -> No
         assert model.get_params().keys() == alone.get_params().keys()
 
 
+def test_class_weights_count_as_in_a_lone_fit() -> None:
+    base = linear(class_weight={0: 1.0, 1: 9.0}, **SEEDED)
+    for model, own in zip(fit_many(base, SETTINGS[:2], X, Y), SETTINGS[:2], strict=True):
+        alone, unweighted = (clone(base).set_params(**own) for _ in range(2))
+        np.testing.assert_allclose(weights(model), weights(alone.fit(X, Y)), rtol=1e-4, atol=1e-5)
+        unweighted.set_params(class_weight=None).fit(X, Y)
+        assert np.abs(weights(model) - weights(unweighted)).max() > 1e-3
+
+
 def test_models_are_whole() -> None:
     base = linear(classes=np.array([0, 1]))
     models = fit_many(base, [{"epsilon": e} for e in (0.5, 2.0)], X, Y)
@@ -274,6 +283,7 @@ def test_a_failure_while_rows_are_used_stays_charged(tmp_path, monkeypatch) -> N
         (linear(), [{}, {"net__criterion": nn.CrossEntropyLoss}], "one shape and criterion"),
         (linear(), [{}, {"epsilon": -1.0}], "epsilon"),
         (linear(), [{}, {"classes": [0, 1]}], "classes"),
+        (linear(), [{}, {"class_weight": {0: 1.0, 1: 2.0}}], "class_weight"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_a_charge(

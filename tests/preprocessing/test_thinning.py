@@ -439,3 +439,13 @@ def test_the_clone_is_fitted_by_one_process_whatever_its_parameter_says() -> Non
     model = build("thinning before DP-SGD")
     assert model.estimator.distributed == "auto"
     assert model.fit(X, y, sensitive_features=groups).estimator_.distributed is None
+
+
+def test_another_model_in_place_of_the_clone_has_no_guarantee() -> None:
+    X, y, groups = people()
+    model = build("thinning before DP-SGD").fit(X, y, sensitive_features=groups)
+    model.estimator_ = LogisticRegression().fit(X, y)
+    certificate = certify(model)
+    assert certificate.privacy is not None
+    assert certificate.privacy.is_void
+    assert "estimator_ is not what it left" in certificate.privacy.assumptions[0]

@@ -144,6 +144,17 @@ def test_a_setting_of_a_container_outside_the_list_is_named(kind: type) -> None:
             assert list(reasons) == [parameter]
 
 
+@pytest.mark.parametrize("attribute", ["training_rows", "_training_rows"])
+def test_an_attribute_that_was_set_on_a_pipeline_is_named(attribute: str) -> None:
+    model = Pipeline([("a", preprocessing.Normalizer())]).set_output(transform="pandas")
+    model.fit(np.ones((3, 2)))
+    assert list(reasons_of_container(model)) == []
+    setattr(model, attribute, np.ones((3, 2)))
+    ((name, reason),) = reasons_of_container(model)
+    assert name == attribute
+    assert "was set by hand, and may hold rows" in reason
+
+
 def test_a_parameter_that_a_newer_version_adds_learns() -> None:
     record = HARMLESS[preprocessing.Normalizer]
     older = HarmlessStep(record.kind, {"norm": record.parameters["norm"]}, record.public_rows)

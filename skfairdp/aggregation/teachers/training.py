@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
 from skorch import NeuralNet
+from skorch.callbacks import EarlyStopping, GradientNormClipping, LRScheduler
 from torch import nn
 
 from skfairdp.aggregation.shards import rows_by_shard
@@ -143,6 +144,7 @@ def check_teacher(
     if not isinstance(teacher, NeuralNet):
         instance = hasattr(teacher, "__sklearn_tags__") and not isinstance(teacher, type)
         if instance and is_classifier(teacher):
+            _refuse_files(teacher)
             return teacher, None
         raise TypeError(
             "'teacher' must be None, a skorch NeuralNet or an instance of a scikit-learn "
@@ -162,6 +164,25 @@ def check_teacher(
     except (TypeError, ValueError) as error:
         raise type(error)(f"'teacher' holds a net that cannot be used: {error}") from error
     return teacher, pattern if batchable else None
+
+
+def _refuse_files(teacher: Any) -> None:
+    """Refuse a teacher that writes its shard, or what it learned of it, to files."""
+    for name, value in teacher.get_params(deep=True).items():
+        if name.rpartition("__")[2] == "memory" and value is not None:
+            raise ValueError(
+                f"'teacher' sets {name}, a cache that keeps private rows in files, which no "
+                "guarantee covers. Leave it at None."
+            )
+        given = value.callbacks if isinstance(value, NeuralNet) else None
+        for one in given if isinstance(given, list) else ():
+            callback = one[1] if isinstance(one, tuple) else one
+            if type(callback) not in (EarlyStopping, GradientNormClipping, LRScheduler):
+                raise ValueError(
+                    f"'teacher' sets the callback {type(callback).__name__} in {name}; allowed are "
+                    "EarlyStopping, GradientNormClipping and LRScheduler, as others may write what "
+                    "is private to files."
+                )
 
 
 def try_teacher(
