@@ -198,7 +198,7 @@ class ParquetRows(StoredRows):
         ------
         DataFrame
         """
-        step = self._at_once()
+        step = len(next(self.places(), ()))
         for batch in (batch for piece in self._pieces for batch in piece.read(self.features)):
             for part in (batch.slice(start, step) for start in range(0, batch.num_rows, step)):
                 rows = np.empty((part.num_rows, len(self.features)), dtype=self.dtype)

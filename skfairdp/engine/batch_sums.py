@@ -192,9 +192,9 @@ class BatchSums:
         """
         index = torch.from_numpy(rows).to(self._rows.X.device)
         size = -(-len(rows) // block) * block
-        made = None if self._stored is None else self._stored.made(rows)
         taken: list[Any] = []
-        if made is not None:
+        if self._stored is not None and self._stored.from_memory:
+            made = self._stored.made(rows)
             taken.append(fill(made[:], block) if at_once else made)
             pairs = [(target, index) for target in self._rows.targets]
         else:

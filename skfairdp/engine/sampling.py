@@ -222,7 +222,7 @@ class StoredBatches:
     """
 
     def __init__(self, stored: StoredRows, sampler: PoissonSampler, like: Tensor) -> None:
-        self._stored = stored
+        self._stored, self.from_memory = stored, stored.from_memory
         self._sampler = sampler
         self._like = like
         self._row_bytes = max(1, int(np.prod(stored.shape[1:]))) * like.element_size()
@@ -234,7 +234,7 @@ class StoredBatches:
 
     def draw(self, segment: Segment, steps: int) -> Batch:
         """Draw the next batch of a segment."""
-        if self._stored.from_memory:
+        if self.from_memory:
             return self._sampler.draw(segment.rates)
         if not self._batches or self._of != segment:
             self._of, self._batches, room = segment, [], self._stored.cache_bytes
@@ -247,7 +247,7 @@ class StoredBatches:
 
     def holding(self, batch: Batch) -> Batch:
         """Read the rows of a batch, in place of those that were read before."""
-        if self._stored.from_memory:
+        if self.from_memory:
             return batch
         self._of, self._batches = None, [batch]
         self._read()
@@ -258,11 +258,9 @@ class StoredBatches:
         self._recoding.append(made)
         self._rows = made(self._rows) if len(self._rows) else self._rows
 
-    def made(self, rows: np.ndarray) -> MadeRows | None:
-        """Rows that are made when they are asked for; None where they have been read."""
-        if not self._stored.from_memory:
-            return None
-        return MadeRows(rows, lambda at: self._features(self._taken(at)), self._like.dim())
+    def made(self, rows: np.ndarray) -> MadeRows:
+        """Rows that follow from memory, made when they are asked for."""
+        return MadeRows(rows, lambda places: self._values(places)[0], self._like.dim())
 
     def take(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
         """Rows that were read, and the places of some of them among these."""
@@ -274,7 +272,7 @@ class StoredBatches:
         places = np.unique(np.concatenate([batch.rows for batch in self._batches]))
         rows, whole = self._values(places)
         refuse_changes(self._stored)
-        self._places, self._rows = places, self._features(rows)
+        self._places, self._rows = places, rows
         if not whole.all():
             self._batches = [_without(batch, places[~whole]) for batch in self._batches]
 
@@ -282,25 +280,19 @@ class StoredBatches:
         """All rows that may be in a batch, a part at a time: their places, and the rows."""
         for places in self._stored.places():
             rows, whole = self._values(places)
-            rows, places = (rows, places) if whole.all() else (rows[whole], places[whole])
-            yield places, self._features(rows)
+            if not whole.all():
+                rows, places = rows[torch.from_numpy(whole).to(rows.device)], places[whole]
+            yield places, rows
         refuse_changes(self._stored)
 
-    def _features(self, rows: np.ndarray) -> Tensor:
-        """Features of rows that were read, as they are now."""
-        features = torch.from_numpy(rows).to(self._like.device)
-        for made in self._recoding if len(features) else ():
-            features = made(features)
-        return features
-
-    def _taken(self, places: np.ndarray) -> np.ndarray:
+    def _values(self, places: np.ndarray) -> tuple[Tensor, np.ndarray]:
+        """Rows as they are now, and which of them are whole."""
         kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
-        return self._stored.take(places, kind)
-
-    def _values(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows, and which of them are whole."""
-        rows = self._taken(places)
-        flat = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))  # there may be none
+        read = self._stored.take(places, kind)
+        flat = read.reshape(len(read), int(np.prod(read.shape[1:])))  # there may be none
+        rows = torch.from_numpy(read).to(self._like.device)
+        for made in self._recoding if len(rows) else ():
+            rows = made(rows)
         # NaN is neither.
         return rows, (flat.max(axis=1) <= LARGEST) & (flat.min(axis=1) >= -LARGEST)
 

@@ -15,7 +15,7 @@ from skfairdp.foundation.scikit_learn import BaseEstimator, TransformerMixin
 from skfairdp.protocol import Certifiable
 from skfairdp.records.one_column import columns_of, table_of
 from skfairdp.records.rows import validated
-from skfairdp.records.stored_rows import StoredRows, made_up, refuse_changes, rows_on_disk
+from skfairdp.records.stored_rows import StoredRows, made_up, refuse_changes, stored_rows
 
 
 class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):
@@ -145,7 +145,8 @@ def checked(estimator: BaseEstimator, X: Any, *, reset: bool, mixed: bool) -> An
     parsed. Missing and infinite values are judged later, column by column. Rows on disk stay there
     where the estimator reads them in parts.
     """
-    if getattr(estimator, "_from_disk", False) and (stored := rows_on_disk(X)) is not None:
+    on_disk = isinstance(X, np.memmap | StoredRows) and getattr(estimator, "_from_disk", False)
+    if on_disk and (stored := stored_rows(X)) is not None:
         if len(stored):
             checked(estimator, made_up(stored), reset=reset, mixed=mixed)
             refuse_changes(stored)

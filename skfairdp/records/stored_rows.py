@@ -79,14 +79,10 @@ class StoredRows(ABC):
 
     def places(self) -> Iterator[NDArray[np.int64]]:
         """Positions of all rows, in blocks that fit into memory."""
-        step = self._at_once()
+        row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
+        step = max(1, min(CHUNK, self.cache_bytes // row_bytes))
         for start in range(0, len(self), step):
             yield np.arange(start, min(start + step, len(self)))
-
-    def _at_once(self) -> int:
-        """Number of rows that fit into memory at once."""
-        row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
-        return max(1, min(CHUNK, self.cache_bytes // row_bytes))
 
     @abstractmethod
     def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]: ...
@@ -227,11 +223,6 @@ def stored_rows(X: Any) -> StoredRows | None:
     if mapped and X.ndim > 1 and X.dtype.kind in "biuf":
         return MemmapRows(X)
     return X if isinstance(X, StoredRows) else None
-
-
-def rows_on_disk(X: Any) -> StoredRows | None:
-    """Return rows that are not in memory as such; None for others, sparse ones too."""
-    return None if issparse(X) else stored_rows(X)
 
 
 def with_columns_of(X: Any, y: Any, sensitive_features: Any) -> tuple[Any, Any]:
