@@ -209,7 +209,7 @@ class BatchSums:
             taken.append(buffer[:size])
         return taken[0], tuple(taken[1:])
 
-    def _in_parts(self, segment: Segment, size: int) -> Iterator[Batch]:
+    def _batch_in_parts(self, segment: Segment, size: int) -> Iterator[Batch]:
         """Draw the batch of a step without a gradient, in parts that are in memory one by one.
 
         `size`: of the vector of a record. Parts hold whole blocks, so that their sums are those of

@@ -130,7 +130,7 @@ class NoisyRelease(BatchSums):
         """
         self.meter.draw(segment)
         block, rows, total = segment.blocks[0], rows_of(segment), PairwiseSum()
-        for batch in self._in_parts(segment, statistic.size):
+        for batch in self._batch_in_parts(segment, statistic.size):
             X, targets = self._take(batch.rows, rows)
             outputs = [outputs_by_row(module, X, rows)] if len(X) else []
             self._add_statistic(total, segment, block, batch, statistic, outputs, targets)
