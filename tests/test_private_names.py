@@ -57,10 +57,6 @@ LISTED: dict[str, tuple[str, set[str]]] = {
             "_optimizers", "_shape", "_state_dict",
         },
     ),
-    "receipts/step_rules.py": (
-        "tests/receipts/test_harmless_steps.py",
-        {"_sklearn_output_config"},
-    ),
     "receipts/harmless_steps.py": (
         "tests/receipts/test_harmless_steps.py",
         {"_fill_dtype", "_fit_dtype", "_sklearn_output_config", "_stop_words_id"},

@@ -144,6 +144,11 @@ STATE: Mapping[str, Allowed] = MappingProxyType(
     {"n_features_in_": NUMBER, "feature_names_in_": _NAMES, "_sklearn_output_config": _CONFIG}
 )
 
+# What `set_output` leaves in a Pipeline, and the label that the command writes down as positive.
+OF_PIPELINES: Mapping[str, Allowed] = MappingProxyType(
+    {"_sklearn_output_config": _CONFIG, "positive_": TEXT | NUMBER | FLAG}
+)
+
 
 @dataclass(frozen=True, eq=False)
 class HarmlessStep:

@@ -16,14 +16,13 @@ from skfairdp.receipts.harmless_steps import (
     COLUMNS,
     CONTAINERS,
     HARMLESS,
+    OF_PIPELINES,
     STEPS_OF,
     Allowed,
     HarmlessStep,
 )
 from skfairdp.receipts.receipt import bind_each, changes
 
-# Attributes that `set_output` leaves in a Pipeline, for which scikit-learn has no public name.
-_OF_PIPELINES = {"_sklearn_output_config"}
 WATCHED = "callbacks of scikit-learn see every row of a fit"
 
 
@@ -54,8 +53,9 @@ def reasons_of_container(container: Any) -> Iterator[tuple[str, str]]:
         if reason is not None:
             yield name, reason
     if type(container) is Pipeline:  # whose fit leaves nothing; it is pickled with what it holds
-        for name in sorted(vars(container).keys() - own.keys() - steps - _OF_PIPELINES):
-            yield name, f"its attribute {name!r} was set by hand, and may hold rows"
+        for name in sorted(vars(container).keys() - own.keys() - steps):
+            if name not in OF_PIPELINES or not OF_PIPELINES[name].holds(vars(container)[name]):
+                yield name, f"its attribute {name!r} was set by hand, and may hold rows"
 
 
 def changed_parameters(before: Any, after: Any) -> tuple[str, ...]:

@@ -144,10 +144,11 @@ def test_a_setting_of_a_container_outside_the_list_is_named(kind: type) -> None:
             assert list(reasons) == [parameter]
 
 
-@pytest.mark.parametrize("attribute", ["training_rows", "_training_rows"])
+@pytest.mark.parametrize("attribute", ["positive_", "training_rows", "_training_rows"])
 def test_an_attribute_that_was_set_on_a_pipeline_is_named(attribute: str) -> None:
     model = Pipeline([("a", preprocessing.Normalizer())]).set_output(transform="pandas")
     model.fit(np.ones((3, 2)))
+    model.positive_ = "yes"  # as the command does
     assert list(reasons_of_container(model)) == []
     setattr(model, attribute, np.ones((3, 2)))
     ((name, reason),) = reasons_of_container(model)
