@@ -88,7 +88,6 @@ class AdditiveModel(GradientPredictor):
     learning_rate_schedule = fixed(None)
 
     _in_parts = _from_disk = True
-    _takes_sparse = False
 
     _parameters = {
         "bounds": (MAPPING, SEQUENCE, NONE),
@@ -381,6 +380,7 @@ class AdditiveModel(GradientPredictor):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = False  # levels are those of a dense table
         return tags
 
 

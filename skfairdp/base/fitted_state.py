@@ -155,9 +155,6 @@ class ChargedFit:
     ledger: str | PathLike[str] | PrivacyLedger | None
     # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
     _in_parts: ClassVar[bool] = False
-    _takes_sparse: ClassVar[bool] = True  # of those, whether they may be sparse
-    # Whether rows may lie on disk, where they are not read in batches.
-    _from_disk: ClassVar[bool] = False
     _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
     # What the groups are for, where a fit must have them.
     _needs_groups: ClassVar[str | None] = None

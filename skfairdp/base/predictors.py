@@ -123,7 +123,7 @@ class PrivatePredictor(PrivateEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
-        tags.input_tags.sparse = self._in_parts and self._takes_sparse
+        tags.input_tags.sparse = self._in_parts
         return expecting(tags, FRESH_FITS if tags.non_deterministic else {})
 
 

@@ -189,7 +189,7 @@ class LevelsMixin(TransformerMixin):
         Name and levels of each column that is put out.
     """
 
-    _from_disk = True
+    _from_disk = True  # rows may lie there, and are read in parts
 
     encoding: str
     sparse_output: bool | str

@@ -75,8 +75,7 @@ def check_features(
     ``feature_names_in_``, and needs two rows. Rows that are not in memory stay where they are.
     """
     options = {"reset": reset, "dtype": [np.float64, np.float32], "allow_nd": allow_nd}
-    in_parts = getattr(estimator, "_in_parts", False) or getattr(estimator, "_from_disk", False)
-    stored = stored_rows(X) if reset and in_parts else None
+    stored = stored_rows(X) if reset and getattr(estimator, "_in_parts", False) else None
     if stored is not None:
         if len(stored) < 2:
             raise ValueError("Found array with fewer than 2 samples.")

@@ -9,7 +9,9 @@ from tests.common.roster import ANSWERING, EVERY, build, people
 from tests.common.test_process_groups import IN_PARTS, exported, named_in
 from tests.stored import ArrayRows
 
-FROM_DISK = {name for name, (_, estimator) in EVERY.items() if estimator._from_disk}
+FROM_DISK = {
+    name for name, (_, estimator) in EVERY.items() if getattr(estimator, "_from_disk", False)
+}
 # What is around a mechanism that reads them, and looks at no row itself.
 AROUND_OTHERS = {*ANSWERING}
 
