@@ -227,49 +227,36 @@ class BatchSums:
         self,
         segment: Segment,
         block: Block,
-        batch: Batch,
         statistic: Statistic,
-        outputs: list[Tensor],
-        targets: tuple[Tensor, ...],
+        parts: Iterable[tuple[Batch, list[Tensor], tuple[Tensor, ...]]],
     ) -> Tensor:
-        total = PairwiseSum()
-        self._add_statistic(total, segment, block, batch, statistic, outputs, targets)
-        return self._noisy_statistic(total, block, statistic)
+        """Release the sum of clipped vectors over the parts of a batch, in the order of its rows.
 
-    def _add_statistic(
-        self,
-        total: PairwiseSum,
-        segment: Segment,
-        block: Block,
-        batch: Batch,
-        statistic: Statistic,
-        outputs: list[Tensor],
-        targets: tuple[Tensor, ...],
-    ) -> None:
-        """Add the clipped vectors of a batch, or of a part of one, to a sum."""
+        `parts`: of each its rows, outputs and targets; all but the last are of whole blocks.
+        """
         limit, rows = self._limit(segment, block), rows_of(segment)
         margin = rounding_margin(torch.float64, statistic.size)
-        weights = fill(self._spread(batch, block.weights), rows)
-        n = len(batch.rows)
-        # What stands after the batch's own rows weighs nothing.
-        whole = -(-n // rows) * rows
-        output = fill(torch.cat(outputs)[:whole], rows) if outputs else weights
-        targets = tuple(fill(target[:whole], rows) for target in targets)
-        found = [
-            statistic.of(output[part], *(target[part] for target in targets)).double()
-            for part in blocks(len(output), rows)
-        ]
-        if batch.persons is not None and found:
-            found = list(fill(batch.persons.means(torch.cat(found)[:n]), rows).split(rows))
-        for vectors, part in zip(found, blocks(len(weights), rows), strict=True):
-            squares = torch.linalg.vector_norm(vectors, dim=1).square_()
-            factors, all_finite = clip_factors(squares, limit, margin)
-            if not all_finite:
-                # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
-                vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
-            total.add(factors.mul_(weights[part]) @ vectors)
-
-    def _noisy_statistic(self, total: PairwiseSum, block: Block, statistic: Statistic) -> Tensor:
+        total = PairwiseSum()
+        for batch, outputs, targets in parts:
+            weights = fill(self._spread(batch, block.weights), rows)
+            n = len(batch.rows)
+            # What stands after the batch's own rows weighs nothing.
+            whole = -(-n // rows) * rows
+            output = fill(torch.cat(outputs)[:whole], rows) if outputs else weights
+            targets = tuple(fill(target[:whole], rows) for target in targets)
+            found = [
+                statistic.of(output[part], *(target[part] for target in targets)).double()
+                for part in blocks(len(output), rows)
+            ]
+            if batch.persons is not None and found:
+                found = list(fill(batch.persons.means(torch.cat(found)[:n]), rows).split(rows))
+            for vectors, part in zip(found, blocks(len(weights), rows), strict=True):
+                squares = torch.linalg.vector_norm(vectors, dim=1).square_()
+                factors, all_finite = clip_factors(squares, limit, margin)
+                if not all_finite:
+                    # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
+                    vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
+                total.add(factors.mul_(weights[part]) @ vectors)
         sums = total.total()
         if sums is None:  # an empty batch still gets its noise
             sums = torch.zeros(statistic.size, dtype=torch.float64, device=self._rows.X.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +16,7 @@ from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.norms import rows_of
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicBatch, PublicFeatures
-from skfairdp.engine.row_blocks import PairwiseSum
+from skfairdp.engine.sampling import Batch
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm, within_norm
 from skfairdp.privacy.noise import NoiseSource
@@ -120,7 +120,7 @@ class NoisyRelease(BatchSums):
         outputs: list[Tensor] = []
         gradient, batch, targets = self._gradient(segment, cell_weights, public, outputs)
         _, block = segment.blocks
-        return gradient, self._statistic_sum(segment, block, batch, statistic, outputs, targets)
+        return gradient, self._statistic_sum(segment, block, statistic, [(batch, outputs, targets)])
 
     def statistic(self, segment: Segment, statistic: Statistic, module: nn.Module) -> Tensor:
         """Release the sum of a statistic of a fresh batch, and no gradient.
@@ -129,12 +129,14 @@ class NoisyRelease(BatchSums):
         weights. Result (m,).
         """
         self.meter.draw(segment)
-        block, rows, total = segment.blocks[0], rows_of(segment), PairwiseSum()
-        for batch in self._batch_in_parts(segment, statistic.size):
-            X, targets = self._take(batch.rows, rows)
-            outputs = [outputs_by_row(module, X, rows)] if len(X) else []
-            self._add_statistic(total, segment, block, batch, statistic, outputs, targets)
-        return self._noisy_statistic(total, block, statistic)
+        rows = rows_of(segment)
+
+        def parts() -> Iterator[tuple[Batch, list[Tensor], tuple[Tensor, ...]]]:
+            for batch in self._batch_in_parts(segment, statistic.size):
+                X, targets = self._take(batch.rows, rows)
+                yield batch, [outputs_by_row(module, X, rows)] if len(X) else [], targets
+
+        return self._statistic_sum(segment, segment.blocks[0], statistic, parts())
 
     def adaptive_gradient(
         self,

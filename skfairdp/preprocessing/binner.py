@@ -118,7 +118,9 @@ class PublicBinner(LevelsMixin, columns.DeclaredTransformer):
             If a column with bounds holds something that is not a number.
         """
         X = self._rows(X)
-        return self._output(X)
+        parts = X.chunks() if isinstance(X, StoredRows) else (X,)
+        tables = [self._frame(self._coded(p), getattr(p, "index", None)) for p in parts]
+        return self._output(tables, X)
 
     def _coded(self, X: Any) -> list[NDArray[np.int64]]:
         places = [(i, n) for i, n in enumerate(columns.column_names(X)) if self._declared(n)]

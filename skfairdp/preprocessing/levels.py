@@ -196,10 +196,6 @@ class LevelsMixin(TransformerMixin):
     levels_: tuple[tuple[str, Levels], ...]
     n_features_in_: int
 
-    def _coded(self, X: Any) -> list[NDArray[np.int64]]:
-        """Level of each cell of checked rows in memory, column by column."""
-        raise NotImplementedError
-
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Names of the output columns.
 
@@ -226,14 +222,12 @@ class LevelsMixin(TransformerMixin):
         }
         return pd.DataFrame(columns, index=index)
 
-    def _output(self, X: Any) -> Any:
-        """Output of `transform` for checked rows; those on disk are read a part at a time."""
+    def _output(self, tables: list[pd.DataFrame], X: Any) -> Any:
+        """Output of `transform` for checked rows, from the tables of their parts."""
+        table = tables[0]
         if isinstance(X, StoredRows):
-            parts = [self._frame(self._coded(part), None) for part in X.chunks()]
             refuse_changes(X)
-            table = pd.concat(parts, ignore_index=True)
-        else:
-            table = self._frame(self._coded(X), X.index if isinstance(X, pd.DataFrame) else None)
+            table = pd.concat(tables, ignore_index=True)
         if self.encoding == "levels":
             return table
         width = sum(level.count + 1 for _, level in self.levels_)

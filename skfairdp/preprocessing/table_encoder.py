@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import Planned, PrivateEstimator
 from skfairdp.base.predictors import FRESH_RELEASES, expecting
-from skfairdp.engine.table_release import Cells, TableRelease
+from skfairdp.engine.table_release import TableRelease
 from skfairdp.exceptions import UtilityWarning, warn_user
 from skfairdp.foundation.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known
 from skfairdp.foundation.parameters import (
@@ -201,14 +201,8 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
         counted: Any = slice(None)
         if persons is not None:  # before texts are listed: of a person's, one occurs
             counted = persons.one_row_each(noise.sampling.integers)
-
-        @lru_cache(maxsize=1)  # one column at a time: its cells take more memory than the column
-        def cells(at: int) -> Cells:
-            found = read_cells(column(X, kept[at]).iloc[counted])
-            if isinstance(X, StoredRows):
-                refuse_changes(X)
-            return found
-
+        # One column at a time: its cells take more memory than the column.
+        cells = lru_cache(maxsize=1)(lambda at: read_cells(column(X, kept[at]).iloc[counted]))
         release = TableRelease(cells, plan, noise)
         segments = iter(plan.segments)
         levels: list[tuple[str, Levels]] = []
@@ -226,6 +220,8 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
             parts = names_of_parts(labels[place]) if of_date else (labels[place],)
             levels += zip(parts, found, strict=True)
         release.meter.finish()
+        if isinstance(X, StoredRows):
+            refuse_changes(X)
         blank = [label for label, found in levels if found == Categories(())]
         if blank:  # what was released says so
             warn_user(
@@ -326,24 +322,26 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
             As `encoding` says.
         """
         check_is_fitted(self)
-        return self._output(checked(self, X, reset=False, mixed=True))
-
-    def _coded(self, X: Any) -> list[NDArray[np.int64]]:
+        X = checked(self, X, reset=False, mixed=True)
         known = dict(self.levels_)
-        codes: list[NDArray[np.int64]] = []
-        for place, label in enumerate(self._labels()):
-            if label in self.date_columns_:
-                day = days(read_cells(column(X, place)))
-                codes += [known[names_of_parts(label)[0]].codes(day), *month_and_weekday(day)]
-            elif label in known:
-                level, cells = known[label], read_cells(column(X, place))
-                if isinstance(level, Categories):
-                    texts, distinct = cells.as_texts()
-                    among = level.codes(np.array([*distinct, ""], dtype=object))
-                    codes.append(np.where(texts < 0, -1, among[texts]))
-                else:
-                    codes.append(level.codes(cells.numbers))
-        return codes
+        tables: list[pd.DataFrame] = []
+        for part in X.chunks() if isinstance(X, StoredRows) else (X,):
+            codes: list[NDArray[np.int64]] = []
+            for place, label in enumerate(self._labels()):
+                if label in self.date_columns_:
+                    day = days(read_cells(column(part, place)))
+                    first = known[names_of_parts(label)[0]].codes(day)
+                    codes += [first, *month_and_weekday(day)]
+                elif label in known:
+                    level, cells = known[label], read_cells(column(part, place))
+                    if isinstance(level, Categories):
+                        texts, distinct = cells.as_texts()
+                        among = level.codes(np.array([*distinct, ""], dtype=object))
+                        codes.append(np.where(texts < 0, -1, among[texts]))
+                    else:
+                        codes.append(level.codes(cells.numbers))
+            tables.append(self._frame(codes, getattr(part, "index", None)))
+        return self._output(tables, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
