@@ -158,11 +158,12 @@ LISTED: dict[str, dict[str, str]] = {
     "inprocessing/gradient.py": {"order": "GradientClassifier.predict"},
     "inprocessing/public_parity.py": {"exact": "soft_gap"},
     "inprocessing/rates/classifier.py": {"exact": "RateConstrainedClassifier._lagrangian"},
+    "inprocessing/rates/constraints.py": {"exact": "label_cells"},
     "inprocessing/rates/objective.py": {
         "exact": "CostObjective.set_coefficients",
     },
     "inprocessing/rates/training.py": {"none": "BlockLagrangian.observe"},
-    "engine/run.py": {"exact": "label_cells rows_of"},
+    "engine/run.py": {"exact": "rows_of"},
     "inprocessing/target_bounds.py": {"release": "bought_bounds", "order": "_counts.bin_of"},
     "model_selection/budget.py": {
         "exact": "SearchBudget.multiplier_for.excess score_epsilon_below.excess",

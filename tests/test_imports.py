@@ -116,6 +116,29 @@ def test_no_module_that_fits_loads_certificates() -> None:
     assert found == []
 
 
+# Whether a batch holds a person of several rows, whose gradients are averaged.
+AVERAGING = {"batch_sums.py", "clipping/base.py", "clipping/functional.py", "clipping/fused.py"}
+
+
+def modes_asked(path: Path) -> set[str]:
+    """What a file asks about its rows: whether they are on disk, or persons have several."""
+    found = set()
+    for node in nodes_of(path):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
+            found.add(ast.unparse(node.left).rpartition(".")[2].removeprefix("_"))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            found |= {name.rpartition(".")[2] for name in ast.unparse(node.args[1]).split(" | ")}
+    return found & {"persons", "stored", "Persons", "PersonRows", "StoredRows", "StoredBatches"}
+
+
+def test_the_engine_does_not_ask_where_rows_are_or_whose() -> None:
+    engine = PACKAGE / "engine"
+    asked = {str(path.relative_to(engine)): modes_asked(path) for path in engine.rglob("*.py")}
+    asked = {name: names for name, names in asked.items() if names}
+    assert asked == {name: {"persons"} for name in AVERAGING}
+    assert modes_asked(PACKAGE / "records" / "sampling.py") == {"persons", "stored"}
+
+
 def test_every_room_is_in_a_layer() -> None:
     rooms = {room_of(path) for path in FILES} - {""}
     assert rooms <= set(RANKS), f"put {sorted(rooms - set(RANKS))} into a layer of LAYERS"

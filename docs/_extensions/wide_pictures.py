@@ -1,4 +1,4 @@
-"""Mark pictures of several panels, which narrow screens show at a readable height and scroll."""
+"""Mark pictures of several panels, which pages show at a readable height and scroll."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 from docutils import nodes
 from PIL import Image
 
-WIDE = 2.0  # Width over height
+# Width over height, from which a picture scrolls on narrow screens, and on all
+WIDE, PANORAMA = 2.0, 2.5
+LARGE = 1250  # Pixels of width, of which a page would show less than half
 
 
 def mark(app: Any, doctree: nodes.document) -> None:
-    """Add the class ``wide`` to pictures that are more than twice as wide as high."""
+    """Add the classes ``wide``, ``panorama`` and ``large`` to pictures of several panels."""
     for picture in doctree.findall(nodes.image):
         file = Path(app.srcdir, picture["uri"])
         if file.suffix == ".png" and file.is_file():
@@ -21,12 +23,16 @@ def mark(app: Any, doctree: nodes.document) -> None:
                 width, height = opened.size
             if width > WIDE * height:
                 picture["classes"].append("wide")
+            if width > PANORAMA * height:
+                picture["classes"].append("panorama")
+            elif width > LARGE:
+                picture["classes"].append("large")
 
 
 def reach(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let the keyboard reach what scrolls."""
     if "body" in context:
-        picture = r'<p>(?=<img [^>]*class="wide")'
+        picture = r'<p>(?=<img [^>]*class="[^"]*\b(?:wide|large)\b)'
         context["body"] = re.sub(picture, '<p tabindex="0">', context["body"])
 
 

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.additive.design import Design, Pair, levels_of
-from skfairdp.additive.level_rows import training_rows
 from skfairdp.additive.pairs import (
     MOST_PAIRS,
     PAIRS_SHARE,
@@ -87,7 +86,7 @@ class AdditiveModel(GradientPredictor):
 
     learning_rate_schedule = fixed(None)
 
-    _in_parts = _from_disk = True
+    _from_disk = True
 
     _parameters = {
         "bounds": (MAPPING, SEQUENCE, NONE),
@@ -116,7 +115,7 @@ class AdditiveModel(GradientPredictor):
         table = self._table(X)
         self.levels_ = levels_of(table)
         self._check_columns(len(self.levels_))
-        receipt = super()._fit(replace(given, X=training_rows(self._design, table)), charge)
+        receipt = super()._fit(replace(given, X=self._design.rows(table)), charge)
         checked(self, X, reset=True, mixed=True)  # the columns, not the inputs of the net
         return receipt
 
@@ -380,7 +379,6 @@ class AdditiveModel(GradientPredictor):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
-        tags.input_tags.sparse = False  # levels are those of a dense table
         return tags
 
 

@@ -264,10 +264,8 @@ class PrivateEstimator(ChargedFit, FittedState):
         return super().set_params(**params)
 
     def _default_of(self, name: str) -> Any:
-        """Net that stands behind None."""
-        from skfairdp.engine.nets import default_net  # torch only where a net is used
-
-        return default_net()
+        """Net that stands behind None, of each parameter in `_nets`."""
+        raise NotImplementedError
 
     def _randomness(self) -> tuple[int, NoiseSource]:
         """Return a seed for draws that protect no record, and a source for noise and batches."""

@@ -304,6 +304,11 @@ def _add_report_options(add: Callable[..., Any]) -> None:
     beside = "charge the privacy ledger in this file (default: TABLE.skfairdp-ledger.db)"
     file("--ledger", help=beside)
     flag("--no-ledger", help="record no privacy cost of these people")
+    flag(
+        "--new-ledger-key",
+        help="the key by which --ledger recognises people is lost: go on with a new one, which "
+        "does not recognise the people of earlier runs",
+    )
     found = "name of the rows in it (default: that under which these people are known, or the file)"
     add("--data-set", metavar="NAME", help=found)
     total = "largest total of the data set, fixed at the first run"

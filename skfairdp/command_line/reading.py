@@ -19,6 +19,7 @@ from skfairdp.command_line.files import check_exists
 from skfairdp.command_line.parsing import DATES
 from skfairdp.records.identifier_names import words_of
 from skfairdp.records.labels import factorized
+from skfairdp.records.written_numbers import MONEY, plain_number
 
 PARQUET = (".parquet", ".pq")
 # Files that are unpacked as they are read, and archives that are not.
@@ -36,17 +37,13 @@ DELIMITERS = ",;\t|"
 # Bytes from which delimiter and names are read.
 _SAMPLE = 1 << 16
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_DECIMAL_COMMA = r"^([+-]?\d+),(\d+)$"
+_AROUND = rf"[-+() ]*{MONEY}?[-+() ]*(?:%[() ]*)?"  # of the digits of an amount
+_DECIMAL_COMMA = re.compile(rf"^({_AROUND}\d+),(\d+{_AROUND})$", re.ASCII | re.IGNORECASE)
 # A point that groups thousands, where a comma follows that separates decimals: 1.234,50.
-_THOUSANDS = r"(?<=\d)\.(?=\d{3}(?:\.\d{3})*,\d+$)"
-_IN_SINGLE_QUOTES = re.compile(r"'[^']*'\Z")
-_MONEY = r"[$€£¥]|USD|EUR|GBP|CHF|JPY"
-# 1,234 with groups of thousands, or the digits alone; a currency before or behind, or per cent.
-_AMOUNT = re.compile(
-    rf"(?P<sign>[-+]?) ?(?:{_MONEY})? ?(?P<minus>-?)(?P<whole>\d{{1,3}}(?:,\d{{3}})+|\d+)"
-    rf"(?P<part>\.\d+)? ?(?:{_MONEY}|%)?",
-    re.ASCII | re.IGNORECASE,
+_THOUSANDS = re.compile(
+    rf"(?<=\d)\.(?=\d{{3}}(?:\.\d{{3}})*,\d+{_AROUND}$)", re.ASCII | re.IGNORECASE
 )
+_IN_SINGLE_QUOTES = re.compile(r"'[^']*'\Z")
 _DATE_BY_PLACES = re.compile(r"(\d\d?)([/-])(\d\d?)\2(\d{4})(?P<time>[ T].*)?", re.ASCII)
 # Characters of plain numbers. A cell of these alone stays as it is, whatever other cells hold.
 _PLAIN = frozenset("0123456789.+-eE \t")
@@ -127,6 +124,12 @@ def _csv(path: Path, inferred: Collection[str] | None, header: bool) -> pd.DataF
     outside = re.sub('"[^"]*"', "", start).split("\n", 1)[0]
     delimiter = max(DELIMITERS, key=outside.count)
     names = next(csv.reader(start.splitlines()[:1], delimiter=delimiter), [])
+    if not any(delimiter in start for delimiter in DELIMITERS):
+        raise CommandError(
+            f"{path} has one cell a line: no comma, semicolon, tab or | separates cells. Blanks do "
+            "not, as they may be part of a cell. Save the table with commas: one line for each "
+            "row, and the names of the columns in the first."
+        )
     options: dict[str, Any] = {"sep": delimiter, "skipinitialspace": True, "dtype": str}
     if names and all(_IN_SINGLE_QUOTES.match(name) for name in names):
         options["quotechar"] = "'"
@@ -171,7 +174,8 @@ def _refuse_names_twice(path: Path, names: list[str]) -> None:
         first = stripped.index(stripped[twice[0]])
         raise CommandError(
             f"{path} has columns of the same name, such as columns {first + 1} and {twice[0] + 1}; "
-            "give each column its own name in the first line."
+            "give each column its own name in the first line. If that line is a row, and the file "
+            "has no names, say --no-header."
         )
 
 
@@ -224,7 +228,7 @@ def _parquet(path: Path) -> pd.DataFrame:
 def as_read(column: pd.Series, dates: str | None) -> pd.Series:
     """Write amounts and percentages as plain numbers, and declared dates with the year first.
 
-    "$1,234.50" becomes "1234.50", "12%" becomes "12"; what is none of these stays as it is.
+    What is none of these stays as it is. Encoders read amounts in the same way, cell by cell.
     `dates`: the order of 3/4/2026, which no cell can tell; None: such cells stay texts.
     """
     if pd.api.types.is_numeric_dtype(column.dtype):
@@ -250,7 +254,6 @@ def _as_read(cell: str, dates: str | None) -> str:
     if dates is not None and (date := _DATE_BY_PLACES.fullmatch(text)) is not None:
         month, day = (date[1], date[3]) if dates == DATES[0] else (date[3], date[1])
         return f"{date[4]}-{month:0>2}-{day:0>2}{date['time'] or ''}"
-    if _PLAIN.issuperset(cell) or (amount := _AMOUNT.fullmatch(text)) is None:
+    if _PLAIN.issuperset(cell) or (plain := plain_number(text)) is None:
         return cell
-    sign = "-" if "-" in (amount["sign"], amount["minus"]) else ""
-    return f"{sign}{amount['whole'].replace(',', '')}{amount['part'] or ''}"
+    return plain

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from skfairdp import PrivacyLedger
-from skfairdp.command_line.accounts import default_note, ledger_of, remember, who
+from skfairdp.command_line.accounts import default_note, ledger_of, remember
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, say
 from skfairdp.command_line.parsing import ENOUGH_FOR_TABLES
 from skfairdp.command_line.planning import Outlook
-from skfairdp.command_line.reading import read_rows
+from skfairdp.command_line.reading import PARQUET, of_one_type, read_rows
 from skfairdp.command_line.request import Request
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, features_named_like, people_of
@@ -43,7 +43,7 @@ def report(arguments: argparse.Namespace) -> int:
         check_outputs(request.outputs, request.inputs)
     declared = None if request.schema is None else schema_from(read_document(request.schema))
     about = {} if request.about is None else _said_about(request.about)
-    rows = _rows(request)
+    written, rows = _rows(request)
     people = people_of(rows, request, declared)
     for name in features_named_like(request.target, people.X.columns):
         say(
@@ -56,7 +56,7 @@ def report(arguments: argparse.Namespace) -> int:
     usual = not request.mechanism_is_named and request.numeric is None
     if usual and persons.count * request.epsilon < ENOUGH_FOR_TABLES:
         request = request.by("rates")
-    ledger, known = ledger_of(request, rows)
+    ledger, known = ledger_of(request, written)
     noise = NoiseSource()
     # Each person by its own draw: who is held out then depends on nobody else.
     held = (noise.sampling.random(persons.count) < request.held_out)[persons.codes]
@@ -67,8 +67,8 @@ def report(arguments: argparse.Namespace) -> int:
     _check_parts(people, held)
     _agree(outlook, ledger)
     if ledger is not None and not known:
-        remember(ledger, who(request, rows))
-    del rows
+        remember(request, ledger, written)
+    del written, rows
     # Brings torch: seconds that a wrong option or column need not cost.
     from skfairdp.command_line.filing import ChargedReport
 
@@ -86,14 +86,20 @@ def _said_about(path: Path) -> dict[str, Any]:
     return about
 
 
-def _rows(request: Request) -> pd.DataFrame:
+def _rows(request: Request) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read the table as it is written, the same in all runs, and with values of public columns."""
     say(request, f"Reading {request.data}")
-    public = None if request.bounds_are_public else (request.target, *request.sensitive)
-    rows = read_rows(request.data, inferred=public, header=request.header)
+    written = read_rows(request.data, inferred=(), header=request.header)
+    rows = written.copy(deep=False)
+    public = rows if request.bounds_are_public else (request.target, *request.sensitive)
+    if request.data.suffix.lower() not in PARQUET:
+        for name in dict.fromkeys(public):
+            if name in rows.columns:
+                rows[name] = of_one_type(rows[name])
     if request.check_ids:
         features = rows.drop(columns=[request.target, *request.sensitive], errors="ignore")
         warn_of_ids(features, persons_known=request.person_ids is not None)
-    return rows
+    return written, rows
 
 
 def _check_parts(people: People, held: np.ndarray) -> None:

@@ -62,6 +62,7 @@ class Request:
     confidence: float
     ledger: Path | None
     no_ledger: bool
+    new_ledger_key: bool
     data_set: str | None
     budget: tuple[float, float] | None
     certificate: Path | None
@@ -118,6 +119,11 @@ class Request:
         if self.no_ledger and (self.ledger, self.budget, self.data_set) != (None, None, None):
             raise CommandError(
                 "--no-ledger contradicts --ledger, --budget and --data-set, which are about one."
+            )
+        if self.new_ledger_key and (self.ledger is None or self.data_set is None):
+            raise CommandError(
+                "--new-ledger-key needs --ledger, the ledger whose key is lost, and --data-set, "
+                "the name in it that this run is added to: it no longer recognises its people."
             )
         if self.features and self.drop:
             raise CommandError("--features names all features: leave --drop out, or --features.")

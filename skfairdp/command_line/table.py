@@ -233,7 +233,8 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
     if column.isna().any():
         raise CommandError(
             f"The target {name!r} is missing in some rows. If their outcome is not known, leave "
-            "those rows out: --skip-blank."
+            "those rows out: --skip-blank. If a blank stands for an outcome, such as 'none', write "
+            "that into the file."
         )
     found = column.unique().tolist()
     if not 2 <= len(found) <= MOST_CLASSES:
@@ -281,7 +282,7 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
 
 def _number_targets(column: pd.Series) -> tuple[np.ndarray, tuple[Any, ...], Any]:
     """Targets that are numbers; there are no outcomes, and none is favourable."""
-    found = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    found = read_cells(column).numbers
     if not np.isfinite(found).all():
         raise CommandError(
             f"The target {column.name!r} is missing, or no number, in some rows. Leave blank ones "

@@ -46,11 +46,13 @@ def fetch_adult(
     -------
     bunch : Bunch
         data : DataFrame of shape (48842, 11)
-            Raw, un-encoded features; numbers and text.
-        target : Series of shape (48842,) of int
+            Raw, un-encoded features: 5 columns of int64 (age in years, years of education as a
+            number from 1 to 16, capital gain and loss in dollars, hours a week), 6 of text, in
+            which "?" is a missing value.
+        target : Series of shape (48842,) of int64
             1 for an income above 50,000 dollars, the favourable outcome.
-        sensitive_features : Series or DataFrame
-            Text labels.
+        sensitive_features : Series of shape (48842,), or DataFrame of shape (48842, n_columns)
+            Text labels; a DataFrame where `sensitive` is a list.
         bounds : dict of str to (low, high)
             Declared bounds of the numeric columns of `data`, for
             :class:`~skfairdp.preprocessing.PublicScaler`.
@@ -59,13 +61,13 @@ def fetch_adult(
             :class:`~skfairdp.preprocessing.PublicEncoder`.
         log_columns : tuple of str
             Columns of `bounds` with heavy tails, for ``PublicScaler(log_columns=...)``.
-        split : ndarray of shape (48842,) of str, or None
+        split : ndarray of shape (48842,) of object, or None
             The official split, "train" or "test".
         feature_names, target_names : list of str
             Columns of `data`; names of the classes 0 and 1.
         leak_columns : tuple of str
             Columns that reveal the target.
-        frame : DataFrame
+        frame : DataFrame of shape (48842, n_columns)
             Everything in one table.
         DESCR : str
             Source, licence, leaks and why, missing values, where the constants come from.

@@ -44,8 +44,9 @@ def fetch_compas(
     Returns
     -------
     bunch : Bunch
-        As in :func:`fetch_adult`: 7 columns in `data`, `target` 1 for a recidivist (the
-        unfavourable outcome), no `split`; with ``version="ten"`` up to 10 columns and a `split`.
+        As in :func:`fetch_adult`: 7 columns in `data`, 5 of int64 (age in years, numbers of
+        charges) and 2 of text; `target` 1 for a recidivist (the unfavourable outcome), no `split`;
+        with ``version="ten"`` up to 10 columns and a `split`.
 
     Examples
     --------

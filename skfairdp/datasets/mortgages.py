@@ -36,8 +36,9 @@ def load_mortgage_approvals(
     Returns
     -------
     bunch : Bunch
-        As in :func:`fetch_adult`: 1,989 rows, 40 columns in `data`, `target` 1 for an approval (the
-        favourable outcome), no `split`.
+        As in :func:`fetch_adult`: 1,989 rows, 40 columns of float64 or int64 in `data` (incomes and
+        expenses in dollars a month, ratios in per cent, terms in months), `target` 1 for an
+        approval (the favourable outcome), no `split`.
 
     Raises
     ------

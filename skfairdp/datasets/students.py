@@ -43,7 +43,8 @@ def fetch_hsls(
     Returns
     -------
     bunch : Bunch
-        As in :func:`fetch_adult`: 22 columns in `data`, and `threshold`, the score used.
+        As in :func:`fetch_adult`: 22 columns in `data`, 18 of numbers (float64 or int64) and 4 of
+        text, and `threshold`, the score used, a float in points of the test.
 
     Examples
     --------
@@ -101,8 +102,8 @@ def fetch_law_school(
     Returns
     -------
     bunch : Bunch
-        As in :func:`fetch_adult`: 20,798 rows, 10 columns in `data`, `target` 1 for passing (the
-        favourable outcome), no `split`.
+        As in :func:`fetch_adult`: 20,798 rows, 10 columns of float64 in `data`, `target` 1 for
+        passing (the favourable outcome), no `split`.
 
     Examples
     --------
@@ -148,9 +149,9 @@ def fetch_oulad(
     Returns
     -------
     bunch : Bunch
-        As in :func:`fetch_adult`: 21,562 rows, 9 columns in `data`, `target` 1 for passing (the
-        favourable outcome), no `split`; `owners` is an ndarray of shape (n_samples,) of int, equal
-        for rows of one student.
+        As in :func:`fetch_adult`: 21,562 rows, 9 columns in `data` (2 of int64 and 7 of text),
+        `target` 1 for passing (the favourable outcome), no `split`; `owners` is an ndarray of shape
+        (n_samples,) of int, equal for rows of one student.
 
     Examples
     --------

@@ -44,8 +44,9 @@ def fetch_abalone(
     Returns
     -------
     bunch : Bunch
-        As in :func:`fetch_adult`: 7 columns in `data`, `target` 1 for ten rings or more, `split`
-        for the fairdp subset only.
+        As in :func:`fetch_adult`: 7 columns of float64 in `data` (lengths in units of 200 mm,
+        weights in units of 200 g, as UCI has them), `target` 1 for ten rings or more, `split` for
+        the fairdp subset only.
 
     Examples
     --------
@@ -108,8 +109,8 @@ def fetch_bank(
     Returns
     -------
     bunch : Bunch
-        As in :func:`fetch_adult`: 14 columns in `data` (15 with duration), `target` 1 for a
-        subscription, no `split`.
+        As in :func:`fetch_adult`: 14 columns in `data` (15 with duration), 5 of int64 (such as
+        age in years and balance in euros) and 9 of text; `target` 1 for a subscription, no `split`.
 
     Examples
     --------
@@ -168,8 +169,10 @@ def fetch_default_credit(
     Returns
     -------
     bunch : Bunch
-        As in :func:`fetch_adult`: 30,000 rows, 22 columns in `data`, `target` 1 for a default (the
-        unfavourable outcome), `sensitive_features` "male" or "female", no `split`.
+        As in :func:`fetch_adult`: 30,000 rows, 22 columns of int64 in `data` (age in years;
+        limit, bills and payments in New Taiwan dollars; codes of education, marriage and delays of
+        payment in months), `target` 1 for a default (the unfavourable outcome),
+        `sensitive_features` "male" or "female", no `split`.
 
     Examples
     --------

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,20 +18,18 @@ from skfairdp.engine.clipping.norms import (
     rounding_margin,
     rows_of,
 )
+from skfairdp.engine.person_rows import means
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.row_blocks import PairwiseSum, blocks, fill
-from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler, StoredBatches
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import NEIGHBOURS
 from skfairdp.records.persons import Persons
-from skfairdp.records.stored_rows import StoredRows
-
-# Numbers of the rows and vectors that are in memory at once where a batch is summed in parts.
-_NUMBERS_OF_PART = 1 << 25
+from skfairdp.records.sampling import Batch, batches_of
+from skfairdp.records.stored_rows import StoredRows, tables_of
 
 
 @dataclass(frozen=True)
@@ -48,19 +44,13 @@ class Rows:
     # these are some of them
     stored: StoredRows | None = None
 
-    @property
-    def n_records(self) -> int:
-        """Number of rows, or of persons."""
-        return len(self.codes) if self.persons is None else self.persons.count
-
     def parts(self) -> Iterator[Tensor]:
         """Read all features, a part at a time where they are not in memory."""
-        if self.stored is None:
-            yield self.X
-            return
-        dtype = torch.empty(0, dtype=self.X.dtype).numpy().dtype
-        for places in self.stored.places():
-            yield torch.from_numpy(self.stored.take(places, dtype)).to(self.X.device)
+        return tables_of(self.X, self.stored, self.tensor)
+
+    def tensor(self, values: np.ndarray) -> Tensor:
+        """Bring values of rows to their device."""
+        return torch.from_numpy(values).to(self.X.device)
 
 
 @dataclass(frozen=True)
@@ -91,19 +81,23 @@ class BatchSums:
     def __post_init__(self, plan: Plan) -> None:
         self.meter = Meter(plan)
         self._tables = [] if self.own is None else [s for s in plan.segments if s not in self.own]
-        rows, cells = self._rows, (self._rows.codes, len(plan.cells), self._noise.sampling)
-        own, stored = rows.persons, rows.stored
-        self._sampler = PoissonSampler(*cells) if own is None else PersonSampler(*cells, own)
-        self._one_row_each: np.ndarray | None = None
+        rows = self._rows
+        self._batches = batches_of(
+            (rows.X, *rows.targets),
+            rows.codes,
+            len(plan.cells),
+            self._noise.sampling,
+            rows.persons,
+            rows.stored,
+            rows.tensor,
+        )
         self._limits: dict[tuple[int, int, int], tuple[Segment, float]] = {}
         self._buffers: dict[int, Tensor] = {}
-        self._stored = None if stored is None else StoredBatches(stored, self._sampler, rows.X)
 
     def _batch(self, segment: Segment) -> Batch:
-        """Draw the batch of a step, which the meter has counted."""
-        if self._stored is None:
-            return self._sampler.draw(segment.rates)
-        return self._stored.draw(segment, 1 + self.meter.left(segment))
+        """Draw the batch of a step, once the meter has counted it."""
+        self.meter.draw(segment)
+        return self._batches.draw(segment.rates, lambda: self.meter.left(segment))
 
     def _gradient(
         self,
@@ -115,7 +109,6 @@ class BatchSums:
         """Release a gradient; also its batch, and the targets of the batch's rows."""
         if segment in self._tables:
             self._refuse_table(segment)
-        self.meter.draw(segment)
         block = segment.blocks[0]
         weights, std = block.weights, block.noise_std
         if cell_weights is None:
@@ -160,7 +153,7 @@ class BatchSums:
         clipped_sums = self._clipper.clipped_sums
         if public is None:
             rows, limit = own, self._limit(segment, block)
-            X, targets = self._take(batch.rows, rows, at_once=False)
+            X, targets = self._take(batch.rows, rows)
             spread = self._spread(batch, weights)
             total = clipped_sums(X, targets, limit, spread, outputs, rows, batch.persons)
             return total, None, targets
@@ -183,24 +176,12 @@ class BatchSums:
             outputs[:] = [torch.cat(outputs)[n:]]
         return total, mean, tuple(target[n:] for target in targets)
 
-    def _take(
-        self, rows: np.ndarray, block: int, *, at_once: bool = True
-    ) -> tuple[Any, tuple[Tensor, ...]]:
-        """Rows and targets in whole blocks, zeros at the end; the next call overwrites them.
-
-        `at_once`: False makes features that follow from memory when a block is asked for.
-        """
+    def _take(self, rows: np.ndarray, block: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Rows and targets in whole blocks, zeros at the end; the next call overwrites them."""
         index = torch.from_numpy(rows).to(self._rows.X.device)
         size = -(-len(rows) // block) * block
-        taken: list[Any] = []
-        if self._stored is not None and self._stored.from_memory:
-            made = self._stored.made(rows)
-            taken.append(fill(made[:], block) if at_once else made)
-            pairs = [(target, index) for target in self._rows.targets]
-        else:
-            first = (self._rows.X, index) if self._stored is None else self._stored.take(rows)
-            pairs = [first, *((target, index) for target in self._rows.targets)]
-        for place, (table, index) in enumerate(pairs, len(taken)):
+        taken = []
+        for place, table in enumerate(self._batches.held):
             buffer = self._buffers.get(place)
             if buffer is None or len(buffer) < size:
                 buffer = self._buffers[place] = table.new_empty((size, *table.shape[1:]))
@@ -209,57 +190,40 @@ class BatchSums:
             taken.append(buffer[:size])
         return taken[0], tuple(taken[1:])
 
-    def _batch_in_parts(self, segment: Segment, size: int) -> Iterator[Batch]:
-        """Draw the batch of a step without a gradient, in parts that are in memory one by one.
-
-        `size`: of the vector of a record. Parts hold whole blocks, so that their sums are those of
-        the batch to the last bit.
-        """
-        rows, width = rows_of(segment), math.prod(self._rows.X.shape[1:]) + 3 * size
-        records = max(1, _NUMBERS_OF_PART // (width * rows)) * rows
-        if self._stored is None or segment.steps > 1:
-            yield from self._batch(segment).parts(records)
-        else:  # there is no other batch to read in the same pass
-            for part in self._sampler.draw(segment.rates).parts(records):
-                yield self._stored.holding(part)
-
     def _statistic_sum(
         self,
         segment: Segment,
         block: Block,
+        batch: Batch,
         statistic: Statistic,
-        parts: Iterable[tuple[Batch, list[Tensor], tuple[Tensor, ...]]],
+        outputs: list[Tensor],
+        targets: tuple[Tensor, ...],
     ) -> Tensor:
-        """Release the sum of clipped vectors over the parts of a batch, in the order of its rows.
-
-        `parts`: of each its rows, outputs and targets; all but the last are of whole blocks.
-        """
         limit, rows = self._limit(segment, block), rows_of(segment)
         margin = rounding_margin(torch.float64, statistic.size)
+        weights = fill(self._spread(batch, block.weights), rows)
         total = PairwiseSum()
-        for batch, outputs, targets in parts:
-            weights = fill(self._spread(batch, block.weights), rows)
-            n = len(batch.rows)
-            # What stands after the batch's own rows weighs nothing.
-            whole = -(-n // rows) * rows
-            output = fill(torch.cat(outputs)[:whole], rows) if outputs else weights
-            targets = tuple(fill(target[:whole], rows) for target in targets)
-            found = [
-                statistic.of(output[part], *(target[part] for target in targets)).double()
-                for part in blocks(len(output), rows)
-            ]
-            if batch.persons is not None and found:
-                found = list(fill(batch.persons.means(torch.cat(found)[:n]), rows).split(rows))
-            for vectors, part in zip(found, blocks(len(weights), rows), strict=True):
-                squares = torch.linalg.vector_norm(vectors, dim=1).square_()
-                factors, all_finite = clip_factors(squares, limit, margin)
-                if not all_finite:
-                    # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
-                    vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
-                total.add(factors.mul_(weights[part]) @ vectors)
+        n = len(batch.rows)
+        # What stands after the batch's own rows weighs nothing.
+        whole = -(-n // rows) * rows
+        output = fill(torch.cat(outputs)[:whole], rows) if outputs else weights
+        targets = tuple(fill(target[:whole], rows) for target in targets)
+        found = [
+            statistic.of(output[part], *(target[part] for target in targets)).double()
+            for part in blocks(len(output), rows)
+        ]
+        if batch.persons is not None and found:
+            found = list(fill(means(batch.persons, torch.cat(found)[:n]), rows).split(rows))
+        for vectors, part in zip(found, blocks(len(weights), rows), strict=True):
+            squares = torch.linalg.vector_norm(vectors, dim=1).square_()
+            factors, all_finite = clip_factors(squares, limit, margin)
+            if not all_finite:
+                # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
+                vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
+            total.add(factors.mul_(weights[part]) @ vectors)
         sums = total.total()
         if sums is None:  # an empty batch still gets its noise
-            sums = torch.zeros(statistic.size, dtype=torch.float64, device=self._rows.X.device)
+            sums = weights.new_zeros(statistic.size)
         return self._noisy(sums, block.noise_std)
 
     def _limit(self, segment: Segment, block: Block, additions: int = 0, n_sums: int = 1) -> float:
@@ -267,20 +231,20 @@ class BatchSums:
         key = id(segment), id(block), additions
         known = self._limits.get(key)
         if known is None or known[0] is not segment:
-            own, processes = self._rows.persons, self.processes
+            batches, processes = self._batches, self.processes
             additions += 1 if processes is None else processes.size
-            most, terms = None if own is None else own.most, self._clipper.product_terms
-            margin = margin_of(segment, block, self._rows.n_records, additions, most, terms)
+            terms = self._clipper.product_terms
+            margin = margin_of(segment, block, batches.count, additions, batches.most, terms)
             margin = max(n_sums * margin, LEAST_MARGIN)
             limit = block.max_norm * (1.0 - margin)
             known = self._limits[key] = (segment, limit)
         return known[1]
 
     def _spread(self, batch: Batch, weights: tuple[float, ...]) -> Tensor:
-        """Weight of each record."""
+        """Weight of each record, in float64 as clip factors are: one dtype is faster than two."""
         if len(weights) > 1:
-            return self._tensor(batch.spread(weights))
-        return self._rows.X.new_full((len(batch),), weights[0], dtype=torch.float64)
+            return self._rows.tensor(batch.spread(weights))
+        return self._rows.X.new_full((sum(batch.sizes),), weights[0], dtype=torch.float64)
 
     def _counted(
         self, assign: Callable[[Rows], tuple[np.ndarray, np.ndarray]], n_counts: int
@@ -291,14 +255,10 @@ class BatchSums:
         none, and to the sign of what it adds: no record adds more than one to each, whatever is
         asked for. Rows of persons are drawn once, so that all tables are about the same.
         """
-        sampler = self._sampler
-        one_row_each = self._chosen(sampler) if isinstance(sampler, PersonSampler) else None
         counts = np.zeros(n_counts, dtype=np.int64)
-        for places, rows in self._parts():
+        for counted, rows in self._parts():
             entries, signs = assign(rows)
-            if one_row_each is not None:
-                chosen = one_row_each[places]
-                entries = np.where(chosen if entries.ndim == 1 else chosen[:, None], entries, -1)
+            entries = np.where(counted, entries.T, -1).T  # in each column
             for sign in (1, -1):
                 added = entries[(np.sign(signs) == sign) & (entries >= 0)]
                 counts += sign * np.bincount(added, minlength=n_counts)
@@ -312,39 +272,19 @@ class BatchSums:
         `assign`: maps rows to their entries in each table, negative for none. `sizes`: of the
         tables, which follow one another in the result.
         """
-        sampler = self._sampler
-        one_row_each = self._chosen(sampler) if isinstance(sampler, PersonSampler) else None
         tables = [np.zeros(size, dtype=np.int64) for size in sizes]
-        for places, rows in self._parts():
-            counts = rows.codes >= 0
-            if one_row_each is not None:
-                counts &= one_row_each[places]
+        for counted, rows in self._parts():
+            counts = counted & (rows.codes >= 0)
             for table, entries in zip(tables, assign(rows), strict=True):
                 used = entries[counts & (entries >= 0) & (entries < len(table))]
                 table += np.bincount(used, minlength=len(table))
         return np.concatenate(tables)
 
-    def _chosen(self, sampler: PersonSampler) -> np.ndarray:
-        """Mask of one row of each person, the same for all tables."""
-        if self._one_row_each is None:
-            self._one_row_each = np.zeros(len(self._rows.codes), dtype=bool)
-            self._one_row_each[sampler.one_row_each()] = True
-        return self._one_row_each
-
-    def _parts(self) -> Iterator[tuple[np.ndarray | slice, Rows]]:
-        """All rows and their places: at once, or a part at a time where they are not in memory."""
-        if self._stored is None:
-            yield slice(None), self._rows
-            return
-        for places, X in self._stored.parts():
-            where = torch.from_numpy(places).to(X.device)
-            targets = tuple(target[where] for target in self._rows.targets)
+    def _parts(self) -> Iterator[tuple[np.ndarray | bool, Rows]]:
+        """All rows, a part at a time, and which of them count in tables: one of each record."""
+        for places, counted, (X, *targets) in self._batches.parts():
             codes = self._rows.codes[places].astype(np.int64)
-            yield places, replace(self._rows, X=X, targets=targets, codes=codes)
-
-    def _tensor(self, values: np.ndarray) -> Tensor:
-        # Weights meet clip factors, which are float64: one dtype is faster than two.
-        return torch.from_numpy(values).to(self._rows.X.device)
+            yield counted, replace(self._rows, X=X, targets=tuple(targets), codes=codes)
 
     def _noisy(self, total: Tensor, std: float) -> Tensor:
         """Release a sum with Gaussian noise, added in float64."""

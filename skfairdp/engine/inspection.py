@@ -6,7 +6,7 @@ import gc
 import inspect
 import re
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -311,10 +311,12 @@ def refuse_wrong_outputs(
         )
 
 
-def refuse_rows_it_cannot_take(module: nn.Module, parts: Iterable[torch.Tensor]) -> None:
+def refuse_rows_it_cannot_take(
+    module: nn.Module, parts: Callable[[], Iterable[torch.Tensor]]
+) -> None:
     """Refuse rows that a module fails on, such as codes beyond an embedding.
 
-    Modules made of layers that take any finite number are not run.
+    Modules made of layers that take any finite number are not run. `parts`: reads all rows.
     """
     indexes = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in module.modules())
     if not indexes and type(module).__module__.startswith(("skfairdp.", "torch.nn.")):
@@ -323,7 +325,7 @@ def refuse_rows_it_cannot_take(module: nn.Module, parts: Iterable[torch.Tensor])
     probe = copy_module(module).cpu().eval()
     failed = False
     with torch.no_grad(), SeededDraws(0):
-        for part in chain.from_iterable(rows.split(_CHUNK) for rows in parts):
+        for part in chain.from_iterable(rows.split(_CHUNK) for rows in parts()):
             try:
                 probe(part.cpu().clone())  # layers may work in place
             except Exception:

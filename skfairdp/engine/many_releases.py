@@ -78,7 +78,7 @@ class ManyReleases:
     def __post_init__(self) -> None:
         releases, segments = self._releases, self._segments
         pairs = zip(releases, segments, strict=True)
-        self._drawing = [release._sampler.drawing(s.rates)[0] for release, s in pairs]
+        self._drawing = [release._batches.sampler.drawing(s.rates)[0] for release, s in pairs]
         X, (target, *_) = releases[0]._rows.X, releases[0]._rows.targets
         if len(X) != len(releases[0]._rows.codes):
             raise PlanError(

@@ -16,7 +16,8 @@ from skfairdp.engine.row_blocks import PairwiseSum, blocks
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan, Segment
-from skfairdp.records.persons import Persons
+from skfairdp.records.facts import records_of
+from skfairdp.records.persons import Persons, root_shares
 
 # Rows are cut to a ball that is smaller by this share, so that rounding in a record's own
 # norm and products cannot carry it over the bound that is charged; sums have a margin of theirs.
@@ -80,13 +81,11 @@ class MomentSums:
         self._rows = np.where(finite[:, None], rows, 0.0) * factors[:, None]
         limit = LARGEST_TARGET * (1.0 - _MARGIN)
         self._targets = np.clip(np.where(finite, targets, 0.0), -limit, limit)
-        self._n_records = len(rows) if persons is None else persons.count
-        if persons is not None:
-            # t z and z z^T of each of r rows count an r-th part; one rounding is in _MARGIN.
-            used = np.bincount(persons.codes[codes >= 0], minlength=persons.count).clip(min=1)
-            share = used[persons.codes] ** -0.5
-            self._rows *= share[:, None]
-            self._targets *= share
+        self._n_records, _ = records_of(persons, len(rows))
+        # t z and z z^T of each of r rows count an r-th part; one rounding is in _MARGIN.
+        share = root_shares(persons, codes)
+        self._rows *= share[:, None]
+        self._targets *= share
         self._codes = codes
         self._noise = noise
 

@@ -52,7 +52,7 @@ class OwnDraws(DispatchMode):
         self.used = True
         if name in ("rand", "randn", "rand_like", "randn_like"):
             kind = {"dtype": given["dtype"], "device": given["device"]}
-            alike = name.endswith("_like")
+            alike = name in ("rand_like", "randn_like")
             out = torch.empty_like(like, **kind) if alike else torch.empty(given["size"], **kind)
             return self._normal(out) if name.startswith("randn") else self._uniform(out)
         if name == "uniform_":

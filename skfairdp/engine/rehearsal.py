@@ -26,7 +26,6 @@ from skfairdp.engine.row_blocks import (
 )
 from skfairdp.foundation.assumptions import EXACTLY
 from skfairdp.privacy.plan import Plan, Segment
-from skfairdp.records.persons import Persons
 
 # Rows whose whole gradients are compared: fewer where they are large.
 _PROBES, _PROBED_NUMBERS = 8, 1 << 22
@@ -38,8 +37,8 @@ def rehearse(
     rows: Tensor,
     targets: tuple[Tensor, ...],
     plan: Plan,
-    persons: Persons | None = None,
-    n_rows: int | None = None,
+    most: int = 1,
+    n_records: int | None = None,
     public: int = 0,
     own: Sequence[Segment] | None = None,
 ) -> str:
@@ -53,22 +52,21 @@ def rehearse(
     can be compared, and its products are exact.
 
     `module`: what the clipper sums gradients of. `rows`, `targets`: private; their shapes, types
-    and number are used, and no entry is read. `persons`: whose rows they are, where a record is a
-    person. `n_rows`: how many a sum may be over; None: those that are here. `public`: rows that
-    may join every sum. `own`: segments of the plan that gradients are released from, None: all. No
+    and number are used, and no entry is read. `most`: rows that a record brings to a sum, at most.
+    `n_records`: how many a sum may be over; None: the rows that are here. `public`: rows that may
+    join every sum. `own`: segments of the plan that gradients are released from, None: all. No
     clipper sees the blocks of others: `BatchSums` refuses it. Result: how the clipper computes from
     now on, for a certificate.
     """
     own = plan.segments if own is None else own
     sizes = {rows_of(s, beside) for s in own for beside in {0, public}}
     of_steps = {size: {size} for size in sizes or {block_rows(1)}}
-    if persons is None:
-        refuse_unbounded_sums(plan, len(rows) if n_rows is None else n_rows)
-    else:
-        refuse_unbounded_sums(plan, persons.count, persons.most, clipper.product_terms)
-        of_steps = {size: {size, rows_for(persons.most, size)} for size in of_steps}
+    n_records = len(rows) if n_records is None else n_records
+    refuse_unbounded_sums(plan, n_records, most, clipper.product_terms)
+    if most > 1:
+        of_steps = {size: {size, rows_for(most, size)} for size in of_steps}
         if clipper.serving(rows).path == "fused":  # in blocks of whichever size a batch needs
-            needed = {*PERSON_BLOCKS, rows_for(persons.most, max(PERSON_BLOCKS))}
+            needed = {*PERSON_BLOCKS, rows_for(most, max(PERSON_BLOCKS))}
             of_steps = {size: own | needed for size, own in of_steps.items()}
     numbers = sum(p.numel() for p in module.parameters() if p.requires_grad)
     probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))

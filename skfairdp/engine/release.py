@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +16,6 @@ from skfairdp.engine.clipping.base import Clipper
 from skfairdp.engine.clipping.norms import rows_of
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicBatch, PublicFeatures
-from skfairdp.engine.sampling import Batch
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm, within_norm
 from skfairdp.privacy.noise import NoiseSource
@@ -120,7 +119,7 @@ class NoisyRelease(BatchSums):
         outputs: list[Tensor] = []
         gradient, batch, targets = self._gradient(segment, cell_weights, public, outputs)
         _, block = segment.blocks
-        return gradient, self._statistic_sum(segment, block, statistic, [(batch, outputs, targets)])
+        return gradient, self._statistic_sum(segment, block, batch, statistic, outputs, targets)
 
     def statistic(self, segment: Segment, statistic: Statistic, module: nn.Module) -> Tensor:
         """Release the sum of a statistic of a fresh batch, and no gradient.
@@ -128,15 +127,11 @@ class NoisyRelease(BatchSums):
         `module`: its outputs, as at prediction, are what the statistic reads; it holds released
         weights. Result (m,).
         """
-        self.meter.draw(segment)
-        rows = rows_of(segment)
-
-        def parts() -> Iterator[tuple[Batch, list[Tensor], tuple[Tensor, ...]]]:
-            for batch in self._batch_in_parts(segment, statistic.size):
-                X, targets = self._take(batch.rows, rows)
-                yield batch, [outputs_by_row(module, X, rows)] if len(X) else [], targets
-
-        return self._statistic_sum(segment, segment.blocks[0], statistic, parts())
+        batch = self._batch(segment)
+        X, targets = self._take(batch.rows, rows_of(segment))
+        outputs = [outputs_by_row(module, X, rows_of(segment))] if len(X) else []
+        block = segment.blocks[0]
+        return self._statistic_sum(segment, block, batch, statistic, outputs, targets)
 
     def adaptive_gradient(
         self,
@@ -159,7 +154,6 @@ class NoisyRelease(BatchSums):
         """
         if segment in self._tables:
             self._refuse_table(segment)
-        self.meter.draw(segment)
         count_block, block = segment.blocks
         if set(count_block.weights) != {1.0} or count_block.max_norm < 1.0:
             raise PlanError(
@@ -180,7 +174,7 @@ class NoisyRelease(BatchSums):
         counts = noisy.numpy()
         chosen = np.asarray(choose(counts), dtype=np.float64)
         largest = float(chosen.max())  # over all cells, whether drawn or not
-        limits = self._tensor(chosen[cell]) * limit
+        limits = self._rows.tensor(chosen[cell]) * limit
         weights = self._spread(batch, tuple(w / largest for w in block.weights))
         total = self._clipper.clipped_sums(
             X, targets, limits, weights, rows=rows, persons=batch.persons
@@ -210,7 +204,6 @@ class NoisyRelease(BatchSums):
         """
         if segment in self._tables:
             self._refuse_table(segment)
-        self.meter.draw(segment)
         block = segment.blocks[0]
         self._refuse_shared_noise(block)
         n_heads, n_cells = segment.n_heads, len(segment.rates)
@@ -218,14 +211,14 @@ class NoisyRelease(BatchSums):
         additions = n_heads * n_cells + (head.stop - head.start) + 16
         limit = self._limit(segment, block, additions, n_sums=2)
         batch = self._batch(segment)
-        slot = self._sampler.slots(len(batch), n_heads)
+        slot = self._batches.sampler.slots(len(batch), n_heads)
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         member = np.zeros((n_heads * n_cells, len(batch)))
         member[slot * n_cells + cell, np.arange(len(batch))] = 1.0
         rows = rows_of(segment)
         X, targets = self._take(batch.rows, rows)
         sums = self._clipper.clipped_sums(
-            X, targets, limit, self._tensor(member), rows=rows, persons=batch.persons
+            X, targets, limit, self._rows.tensor(member), rows=rows, persons=batch.persons
         )
         sums = sums.reshape(n_heads, n_cells, -1)
 
@@ -317,23 +310,20 @@ class NoisyRelease(BatchSums):
     def recode(self, inputs: nn.Module) -> None:
         """Give every row other features from now on: a module's outputs for it, in the same shape.
 
-        The module has no weights; it holds released and public values alone. Rows that are not in
-        memory pass it whenever they are read.
+        The module has no weights; it holds released and public values alone.
         """
 
         def made(X: Tensor) -> Tensor:
             found = outputs_by_row(inputs, X).to(X.dtype)
             if found.shape != X.shape:
                 raise ValueError(
-                    f"The module of recode() must return rows of the shape {('n', *X.shape[1:])}; "
-                    f"got {('n', *found.shape[1:])}."
+                    "The module of recode() must return rows of the shape "
+                    f"{('n', *X.shape[1:])}; got {('n', *found.shape[1:])}."
                 )
             return found
 
-        if self._stored is not None:
-            self._stored.recode(made)
-        else:
-            self._rows = replace(self._rows, X=made(self._rows.X))
+        self._batches.recode(made)
+        self._rows = replace(self._rows, X=self._batches.held[0])
 
     def prefix_sums(
         self,

@@ -142,11 +142,13 @@ def _is_pair(pair: Any) -> bool:
 class ReadRows:
     """Rows of a fit, checked and encoded."""
 
-    X: Any  # (n, ...), or rows that stay on disk
+    X: Any  # (n, ...); (0, ...) where they are not in memory
+    stored: StoredRows | None  # where they are then
     row_shape: tuple[int, ...]
     labels: NDArray[Any]  # codes of classes, negative for none; of a regressor the numbers
     groups: Groups | None  # with the totals of all processes
-    persons: Persons | None  # None: each row is a person
+    persons: Persons | None  # None: each row is a record
+    most: int  # rows that a record brings to a sum, at most
     classes: NDArray[Any] | None  # None for a regressor
     facts: RowFacts
     seed: int  # of what protects no record
@@ -253,16 +255,6 @@ def refuse_idle_optimizer(prepared: PreparedNet) -> None:
         vector.data.copy_(before)
 
 
-def refuse_persons(persons: Persons | None) -> None:
-    """Refuse persons whose rows may be spread over several processes."""
-    if persons is not None:
-        raise ValueError(
-            "'person_ids' needs all rows in one process: a person with rows in two of them "
-            "would be clipped in each, and count twice. Set distributed=None, or give one row "
-            "of each person."
-        )
-
-
 def joined(
     model: Any, processes: Processes, X: Any, classes: np.ndarray | None, groups: Groups | None
 ) -> tuple[int, Groups | None]:
@@ -275,7 +267,6 @@ def joined(
         "classes": None if classes is None else classes.tolist(),
         "groups": None if groups is None else list(groups.labels),
         "features": (X.shape[1:], list(getattr(model, "feature_names_in_", ()))),
-        "levels": getattr(model, "levels_", None),  # of a step before, where none are declared
         "ledger": model.ledger is None,
     }
     facts = {n: v for n, v in parameters.items() if n not in WITHOUT_EFFECT}
@@ -293,36 +284,18 @@ def watched(processes: Processes, rows: Rows, vector: torch.Tensor, epoch: int) 
     return PROCESSES.format(n=processes.size)
 
 
-def label_cells(labels: torch.Tensor, groups: np.ndarray | None, classes: Any) -> torch.Tensor:
-    """Cell ``group * n_labels + label`` of each row; rows of no group are never drawn: any."""
-    import torch
-
-    assert groups is not None
-    n_labels = int(labels.max()) + 1 if classes is None else len(classes)
-    codes = torch.from_numpy(groups).long().to(labels.device)
-    return (codes * n_labels + labels.long()).clamp(min=0)
-
-
-def rows_of(
-    X: Any,
-    labels: np.ndarray,
-    cells: np.ndarray | None,
-    module: nn.Module,
-    link: str,
-    persons: Persons | None,
-) -> Rows:
+def rows_of(read: ReadRows, cells: np.ndarray | None, module: nn.Module, link: str) -> Rows:
     """Rows as the engine takes them; those of no cell, and of no label, contribute nothing.
 
-    `labels` (n,): codes of classes, negative for none; under the link "number" the numbers.
+    `cells` (n,): cell of each row, negative for none; None: all are of one.
     """
     import torch
 
     from skfairdp.engine.nets import as_tensor
     from skfairdp.engine.release import Rows
 
-    stored = X if isinstance(X, StoredRows) else None
-    tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
-    codes = np.zeros(len(X), dtype=np.int8) if cells is None else cells
+    tensor, labels = as_tensor(read.X, module), read.labels
+    codes = np.zeros(len(labels), dtype=np.int8) if cells is None else cells
     if link == "number":
         target = torch.from_numpy(labels).to(tensor.device)
     else:
@@ -330,7 +303,6 @@ def rows_of(
         if labels.min() < 0:
             codes = np.where(labels < 0, codes.dtype.type(-1), codes)
         target = target.to(tensor.dtype if link == "logit" else torch.int64)
-    if stored is not None:
-        # Signed even where all rows are of no cell, whose codes are negative.
-        codes = codes.astype(np.min_scalar_type(-1 - max(int(codes.max()), 0)))
-    return Rows(tensor, (target,), codes, persons, stored)
+    # Signed even where all rows are of no cell, whose codes are negative.
+    codes = codes.astype(np.min_scalar_type(-1 - max(int(codes.max()), 0)))
+    return Rows(tensor, (target,), codes, read.persons, read.stored)

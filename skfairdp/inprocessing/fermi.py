@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skfairdp.engine.run import label_cells
 from skfairdp.foundation.parameters import NORM, POSITIVE, Choice, Number
 from skfairdp.inprocessing.budgeted import refuse_price
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
+from skfairdp.inprocessing.rates.constraints import label_cells
 from skfairdp.privacy.plan import CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 from skfairdp.records.groups import Groups

@@ -21,7 +21,6 @@ from skfairdp.engine.run import (
     Training,
     joined,
     refuse_idle_optimizer,
-    refuse_persons,
     rows_of,
     schedule_factors,
     watched,
@@ -43,8 +42,10 @@ from skfairdp.privacy.sizes import Sizes, expected_batch_size
 from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.receipt import bind_each
 from skfairdp.records import Given
-from skfairdp.records.groups import Groups, groups_of_training
-from skfairdp.records.stored_rows import in_chunks
+from skfairdp.records.facts import records_of
+from skfairdp.records.groups import Groups, groups_of_training, of_known_labels
+from skfairdp.records.persons import refuse_several_processes
+from skfairdp.records.stored_rows import held_and_stored, in_chunks
 
 if TYPE_CHECKING:
     import torch
@@ -134,6 +135,11 @@ class GradientPredictor(BudgetedPredictor):
     def _batch_size(self, n: int) -> int:
         return expected_batch_size(self.batch_size, n, *self._auto_batch)
 
+    def _default_of(self, name: str) -> Any:
+        from skfairdp.engine.nets import default_net  # torch only where a net is used
+
+        return default_net()
+
     def _train(self, run: Run) -> None:
         self._descend(run)
 
@@ -210,10 +216,10 @@ class GradientPredictor(BudgetedPredictor):
         groups = self._encode_groups(given.sensitive_features, len(X))
         persons = given.persons(len(X), int(self.max_rows_per_person))
         if self._protected == ATTRIBUTE:
-            X, labels, groups = _of_known_labels(X, labels, groups)
+            X, labels, groups = of_known_labels(X, labels, groups)
         n = len(X)
         if processes is not None:
-            refuse_persons(persons)
+            refuse_several_processes(persons)
             if not processes.leads:
                 charge.nothing_here()
             n, groups = joined(self, processes, X, classes, groups)
@@ -221,12 +227,16 @@ class GradientPredictor(BudgetedPredictor):
         n_classes = 2 if classes is None else len(classes)
         numbers = {"n_features": math.prod(shape), "n_classes": n_classes}
         facts = RowFacts.of(n, groups, persons, unit=unit, **numbers)
+        _, most = records_of(persons, n)
+        held, stored = held_and_stored(X)
         seed, noise = self._randomness()
         if processes is not None:
             seed = processes.first(seed)
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
-        return ReadRows(X, shape, labels, groups, persons, classes, facts, seed, noise)
+        return ReadRows(
+            held, stored, shape, labels, groups, persons, most, classes, facts, seed, noise
+        )
 
     def _prepare(
         self, quote: Quote, row_shape: tuple[int, ...], classes: np.ndarray | None, seed: int
@@ -280,8 +290,8 @@ class GradientPredictor(BudgetedPredictor):
         assert plan is not None
         module, n = prepared.module, read.facts.n
         cells, beside = self._cells(plan, groups), self._rows_beside(n)
-        rows = rows_of(read.X, read.labels, cells, module, ready.link, read.persons)
-        refuse_rows_it_cannot_take(module, rows.parts())
+        rows = rows_of(read, cells, module, ready.link)
+        refuse_rows_it_cannot_take(module, rows.parts)
         draws = own_draws(module, read.row_shape, read.noise)
         objective = objective_for(prepared.criterion)
         of_groups = None if groups is None else groups.codes
@@ -291,7 +301,7 @@ class GradientPredictor(BudgetedPredictor):
         objective = self._objective(objective, groups, read.classes)
         clipper = make_clipper(module, prepared.flat, objective)
         own = plan.segments[self._with_gradients]
-        seen = rehearse(module, clipper, rows.X, rows.targets, plan, read.persons, n, beside, own)
+        seen = rehearse(module, clipper, rows.X, rows.targets, plan, read.most, n, beside, own)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
@@ -332,22 +342,22 @@ class GradientPredictor(BudgetedPredictor):
         plan, ready, processes = training.plan, training.ready, training.processes
         own = plan.segments[self._with_gradients]
         given = training.rows, plan, training.clipper, training.noise, processes
-        release = NoisyRelease(*given, own)
         shown = self.progress if processes is None or processes.leads else False
         progress = Progress(plan.steps, shown, type(self).__name__)
-        run = Run(
-            plan=plan,
-            prepared=ready.prepared,
-            objective=training.objective,
-            release=release,
-            noise=training.noise,
-            learning_rates=training.learning_rates,
-            progress=progress,
-            steps_per_epoch=training.steps_per_epoch,
-            n_groups=training.n_groups,
-            classes=training.classes,
-        )
         try:
+            release = NoisyRelease(*given, own)
+            run = Run(
+                plan=plan,
+                prepared=ready.prepared,
+                objective=training.objective,
+                release=release,
+                noise=training.noise,
+                learning_rates=training.learning_rates,
+                progress=progress,
+                steps_per_epoch=training.steps_per_epoch,
+                n_groups=training.n_groups,
+                classes=training.classes,
+            )
             with training.draws:
                 (train or self._train)(run)
         finally:
@@ -361,19 +371,6 @@ class GradientPredictor(BudgetedPredictor):
         self.link_ = ready.link
         self._keep(training.classes, run)
         return stated
-
-
-def _of_known_labels(
-    X: np.ndarray, labels: np.ndarray, groups: Groups | None
-) -> tuple[np.ndarray, np.ndarray, Groups | None]:
-    """Leave out rows without a declared label, where labels are public and sums are of all rows."""
-    known = labels >= 0
-    if known.all():
-        return X, labels, groups
-    if known.sum() < 2:
-        raise ValueError("y holds fewer than two labels that 'classes' declares.")
-    kept = None if groups is None else Groups(groups.labels, groups.codes[known])
-    return X[known], labels[known], kept
 
 
 class GradientClassifier(GradientPredictor, BudgetedClassifier):

@@ -231,7 +231,8 @@ def _charge_all(charges: list[Charge], own: list[_Own]) -> None:
     try:
         for charge, mine in zip(charges, own, strict=True):
             charge(mine.quote.privacy)
-        uncounted = sum(charge.uncounted is not None for charge in charges)
+        kept = (charge.uncounted for charge in charges)
+        uncounted = sum(one is not None and not one.is_void for one in kept)
         if uncounted > 1:
             warn_user(
                 f"fit_many trains {uncounted} models without a ledger. Every person in "

@@ -28,10 +28,11 @@ class ParetoDisplay:
 
     Parameters
     ----------
-    results : DataFrame
-        One row a model.
+    results : DataFrame of shape (n_models, n_columns)
+        One row a model; the columns that are drawn hold numbers. "epsilon", in nats, is the colour;
+        models whose epsilon is missing, 0 or infinite are grey.
     gaps : sequence of str
-        Columns that hold gaps; one panel each.
+        Columns that hold gaps, differences of rates from 0 to 1; one panel each.
     value : str
         Column of which more is better, on the vertical axis.
     label : str or None, default=None
@@ -41,7 +42,7 @@ class ParetoDisplay:
     ----------
     figure_ : matplotlib.figure.Figure
         The figure that was drawn last.
-    axes_ : ndarray of matplotlib.axes.Axes
+    axes_ : ndarray of shape (n_gaps,) of matplotlib.axes.Axes
         Its panels.
 
     Examples
@@ -78,7 +79,8 @@ class ParetoDisplay:
 
         Parameters
         ----------
-        results : DataFrame, iterable of mappings, or object with ``to_frame``
+        results : DataFrame of shape (n_models, n_columns), iterable of mappings, or object with \
+                ``to_frame``
             One row a model.
         gaps : sequence of str, optional
             Columns that hold gaps. None: all that have a known name.
@@ -93,6 +95,13 @@ class ParetoDisplay:
         Returns
         -------
         ParetoDisplay
+            Drawn: `axes_` and `figure_` hold the picture.
+
+        Raises
+        ------
+        ValueError
+            If `results` lack a gap, an accuracy or a named column, if one holds no numbers, or
+            if there are several gaps for the one panel `ax`.
         """
         frame, gaps, values = frontier.measured(results, gaps, None if value is None else [value])
         frontier.directions(frame, values[:1], gaps)

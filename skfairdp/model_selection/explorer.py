@@ -43,10 +43,12 @@ def explorer_page(
 
     Parameters
     ----------
-    results : DataFrame, iterable of mappings, or object with ``to_frame``
-        One row a model, with "epsilon", at least one gap and at least one of "accuracy",
-        "auc", "coverage", "value". They are published by the page as they are.
-    title : str
+    results : DataFrame of shape (n_models, n_columns), iterable of mappings, or object with \
+            ``to_frame``
+        One row a model, with "epsilon" (in nats), at least one gap (a difference of rates, from
+        0 to 1) and at least one of "accuracy", "auc", "coverage", "value". They are published by
+        the page as they are.
+    title : str, default="Privacy, fairness, accuracy"
         Heading of the page.
     label : str, optional
         Column that the marks distinguish, such as the mechanism.
@@ -58,8 +60,9 @@ def explorer_page(
         `skfairdp.FairPathClassifier.at`: they are joined by a line. Missing: of none.
     gaps, values : sequence of str, optional
         Columns that hold gaps, and those to aim for. None: all with a known name.
-    notes : str
-        What the figures rest on; plain text at the foot of the page.
+    notes : str, optional
+        What the figures rest on; plain text at the foot of the page. By default it says that they
+        are estimates on rows that the models were not trained on.
 
     Returns
     -------
@@ -71,7 +74,8 @@ def explorer_page(
     Raises
     ------
     ValueError
-        If a column is missing or holds no numbers.
+        If a column is missing, or one of epsilon, gaps and values holds no numbers; the message
+        names it.
 
     Examples
     --------

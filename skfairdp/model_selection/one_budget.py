@@ -98,6 +98,11 @@ def fit_within(
     >>> 0.99 <= certify(model).privacy.epsilon <= 1.0
     True
     """
+    if not isinstance(pipeline, Pipeline):
+        raise ValueError(
+            f"'pipeline' is a {type(pipeline).__name__}. Allowed is a scikit-learn Pipeline of a "
+            "PrivateTableEncoder and a private model: make_pipeline(PrivateTableEncoder(), model)."
+        )
     last, final = pipeline.steps[-1]
     ahead = [part for name, part in pipeline.get_params().items() if name.split("__")[0] != last]
     charging = [part for part in ahead if isinstance(part, PrivateEstimator)]

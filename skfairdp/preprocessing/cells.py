@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from numbers import Real
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from skfairdp.engine.table_release import Cells
 from skfairdp.preprocessing.levels import DAYS, FIRST, Categories
 from skfairdp.records.labels import factorized
+from skfairdp.records.written_numbers import plain_number
 
 # How numbers in decimal digits end; "nan", "inf" and "infinity" are texts.
 _LAST = frozenset("0123456789.")
@@ -46,9 +48,9 @@ def read_cells(values: pd.Series) -> Cells:
     """Read a column, whatever its dtype.
 
     The reading of a cell depends on no other cell: text that is a number in decimal digits is that
-    number, "true" and "false" are 1 and 0, other text counts without the white space around it,
-    a date is text ("2026-03-01", or "1.3.2026" with the day first), and what is none of these is
-    missing.
+    number, and so is an amount or a percentage ("$1,234.50", "(1,234)" below zero, "12%" as 12);
+    "true" and "false" are 1 and 0, other text counts without the white space around it, a date is
+    text ("2026-03-01", or "1.3.2026" with the day first), and what is none of these is missing.
     """
     dtype = values.dtype
     if pd.api.types.is_numeric_dtype(dtype):
@@ -94,10 +96,10 @@ def _read(value: Any) -> tuple[float, str | None]:
     if isinstance(value, str):
         text = value.strip()
         if text[-1:] in _LAST and text.isascii() and "_" not in text:
-            try:
+            with suppress(ValueError):
                 return float(text) + 0.0, None
-            except ValueError:
-                return math.nan, text
+        if (plain := plain_number(text)) is not None:
+            return float(plain) + 0.0, None
         truth = _TRUTH.get(text.lower())
         return (math.nan, text) if truth is None else (truth, None)
     if isinstance(value, date) and value is not pd.NaT:

@@ -236,10 +236,10 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
         return Receipt(quote)
 
     def _priced(self, facts: RowFacts, noise: NoiseSource) -> Quote:
-        check_delta(self.delta, facts.n, public=False)
         named = zip(facts.columns, self._kinds(list(facts.columns)), strict=True)
         kept = [(name, kind) for name, kind in named if kind not in ("drop", _PUBLIC)]
         plan = table_plan(kept, self.epsilon, self.delta)
+        check_delta(self.delta, facts.n, public=False)
         stated = self._guarantee(plan, noise, facts.unit)
         name, crowd = type(self).__name__, float(facts.n)
         return Quote(name, facts, stated, plan, charge=stated or NOISELESS, crowd=crowd)

@@ -57,8 +57,7 @@ class Charge:
         if self._entry is not None or self._elsewhere:
             return
         if ledger is None:
-            if stated is not None and not stated.is_void:
-                self.uncounted = stated
+            self.uncounted = stated
             return
         planned = [(stated or NOISELESS, type(self.model).__name__)]
         if self._second is not None:
@@ -118,7 +117,7 @@ class Charge:
         ledger = self._ledger if self._entry is not None else None
         if ledger is not None and self._entry is not None:
             ledger.note_charge(self._entry, error)
-        elif self.uncounted is not None:
+        elif self.uncounted is not None and not self.uncounted.is_void:
             error.add_note(
                 f"Count ε = {significant_up(self.uncounted.epsilon)} as spent on these rows: "
                 "something may have been released before this error, and no ledger was named."

@@ -22,6 +22,11 @@ from skfairdp.records.persons import Persons
 _FEATURES = Number(0, integer=True)
 
 
+def records_of(persons: Persons | None, n_rows: int) -> tuple[int, int]:
+    """Number of records, rows or persons, and how many rows one brings to a sum at most."""
+    return (n_rows, 1) if persons is None else (persons.count, persons.most)
+
+
 @dataclass(frozen=True, eq=False)
 class RowFacts:
     """Public facts about training rows; no row is among them.

@@ -140,6 +140,19 @@ def groups_of_records(groups: Groups | None, persons: Persons | None) -> Groups 
     return replace(groups, codes=persons.one_each(groups.codes, _SEVERAL))
 
 
+def of_known_labels(
+    X: NDArray[Any], labels: NDArray[Any], groups: Groups | None
+) -> tuple[NDArray[Any], NDArray[Any], Groups | None]:
+    """Leave out rows without a declared label, where labels are public and sums are of all rows."""
+    known = labels >= 0
+    if known.all():
+        return X, labels, groups
+    if known.sum() < 2:
+        raise ValueError("y holds fewer than two labels that 'classes' declares.")
+    kept = None if groups is None else Groups(groups.labels, groups.codes[known])
+    return X[known], labels[known], kept
+
+
 def groups_of_training(
     sensitive_features: Any, n_rows: int, declared: Any = None, **options: Any
 ) -> Groups:

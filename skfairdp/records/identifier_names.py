@@ -13,6 +13,10 @@ from collections.abc import Hashable
 _ALONE = (
     # English
     *("id", "ids", "uuid", "guid", "ssn", "iban", "passport", "e?mail", "nbr", "mrn"),
+    # Written in one word: pidnum, caseid, hhid
+    r"(?:h?h|u|pat|person|patient|subj|subject|case|user|cust|customer|client|household|emp|"
+    r"employee|member|resp|respondent|student|record|row|unique)?id(?:s|no|num|nr)?",
+    "pid(?:no|num|nr)",
     # German; compounds such as Kundennummer are below
     *("steuerid", "idnr", "idnummer", "kundenid", "patientenid", "personenkennzeichen"),
     *("aktenzeichen", "svnr", "steuernr", "kontonr"),
@@ -47,6 +51,12 @@ _SPANISH = (
     "cliente|paciente|contrato|cuenta|expediente|socio|poliza|afiliado|empleado|alumno|estudiante|"
     "matricula|seguridad social|pasaporte|historia clinica"
 )
+# Whole names: each cell then names a person. Words such as "student" are often flags.
+_PERSONS = (
+    r"^(?:customer|client|patient|applicant|participant|respondent|person|user|"
+    r"kunde|patientin|versicherter?|teilnehmer|kundin|cliente|paciente|participante)s?$"
+)
+_NAMES = r"^(?:name|nom|nombre)$"
 _ROWS = r"^(?:index|unnamed [0-9 ]+)$"
 _IDENTIFIER = re.compile(
     rf"(?:^|[^a-z])(?:{'|'.join((*_ALONE, *_SHARED))}|"
@@ -54,7 +64,7 @@ _IDENTIFIER = re.compile(
     rf"[a-z]*(?:{_GERMAN}) ?(?:nr|nummer|kennung)|"
     rf"(?:numero|num|no|n) (?:de |du |d )?(?:l |la )?(?:{_FRENCH})|"
     rf"(?:numero|num|nro|no) (?:de )?(?:la )?(?:{_SPANISH})"
-    rf")(?:$|[^a-z])|{_ROWS}"
+    rf")(?:$|[^a-z])|{_PERSONS}|{_NAMES}|{_ROWS}"
 )
 # A flag, a share or a number of something: no identifier, whatever it is about.
 _ABOUT = re.compile(
@@ -62,7 +72,7 @@ _ABOUT = re.compile(
     r"hat|ist|anzahl|anteil|a un|nombre de|part de|tiene|cantidad de|porcentaje de) "
 )
 _OF_SEVERAL = re.compile(rf"(?:^| )(?:{'|'.join(_SHARED)})(?: |$)")
-_PLACE = re.compile(_ROWS)
+_NOT_OF_ONE = re.compile(rf"{_ROWS}|{_NAMES}")
 _ACCENTS = re.compile("[\u0300-\u036f]")  # behind the letters that they belong to
 
 
@@ -73,9 +83,11 @@ def looks_like_an_identifier(name: Hashable) -> bool:
 
 
 def may_name_persons(name: Hashable) -> bool:
-    """Whether an identifier, by its name, may say whose row it is: no phone, no row number."""
+    """Whether an identifier may say whose row it is: no phone, no name, no row number."""
     words = words_of(name)
-    return looks_like_an_identifier(name) and not (_OF_SEVERAL.search(words) or _PLACE.match(words))
+    return looks_like_an_identifier(name) and not (
+        _OF_SEVERAL.search(words) or _NOT_OF_ONE.match(words)
+    )
 
 
 def words_of(name: Hashable) -> str:

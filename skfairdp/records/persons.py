@@ -87,6 +87,27 @@ class Persons:
         return self.one_row_each(below)
 
 
+def root_shares(persons: Persons | None, codes: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Root of the share that each row has in the mean of its record: 1 where rows are records.
+
+    `codes` (n,): cell of each row; negative for rows that contribute to nothing.
+    """
+    if persons is None:
+        return np.ones(len(codes))
+    used = np.bincount(persons.codes[codes >= 0], minlength=persons.count).clip(min=1)
+    return np.asarray(used[persons.codes] ** -0.5, dtype=np.float64)
+
+
+def refuse_several_processes(persons: Persons | None) -> None:
+    """Refuse persons whose rows may be spread over several processes."""
+    if persons is not None:
+        raise ValueError(
+            "'person_ids' needs all rows in one process: a person with rows in two of them "
+            "would be clipped in each, and count twice. Set distributed=None, or give one row "
+            "of each person."
+        )
+
+
 def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
     """Check one id a row, and number the persons.
 

@@ -31,8 +31,6 @@ class StoredRows(ABC):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     cache_bytes: int = 1 << 26
-    # Whether rows follow from memory, each of finite numbers, so that none is read ahead of its use
-    from_memory: bool = False
     target: pd.Categorical | None = None
     sensitive_features: pd.Categorical | pd.DataFrame | None = None
     _first_state: Any
@@ -223,6 +221,27 @@ def stored_rows(X: Any) -> StoredRows | None:
     if mapped and X.ndim > 1 and X.dtype.kind in "biuf":
         return MemmapRows(X)
     return X if isinstance(X, StoredRows) else None
+
+
+def held_and_stored(X: Any) -> tuple[Any, StoredRows | None]:
+    """Split checked rows into those in memory, none or all, and where they are otherwise."""
+    return (np.empty((0, *X.shape[1:])), X) if isinstance(X, StoredRows) else (X, None)
+
+
+def tables_of(
+    held: Any, stored: StoredRows | None, as_table: Callable[[NDArray[Any]], Any]
+) -> Iterator[Any]:
+    """Read all rows: those in memory at once, others a part at a time.
+
+    `held`: tensor of the rows in memory. `stored`: where they are otherwise; None: in memory.
+    `as_table`: makes such a tensor of an array.
+    """
+    if stored is None:
+        yield held
+        return
+    dtype = held.cpu().numpy().dtype  # has no rows
+    for places in stored.places():
+        yield as_table(stored.take(places, dtype))
 
 
 def with_columns_of(X: Any, y: Any, sensitive_features: Any) -> tuple[Any, Any]:

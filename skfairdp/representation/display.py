@@ -25,9 +25,26 @@ class TotalVariationDisplay(PanelDisplay):
     Parameters
     ----------
     claim : FairnessGuarantee
-        Bound on whatever is predicted from the code, for people like those held out.
+        Bound on whatever is predicted from the code, for people like those held out, with the
+        number of each group's rows that have each code.
     any_population : float
-        The bound for all people.
+        Bound for any population: a difference of rates, from 0 to 1.
+
+    Examples
+    --------
+    >>> from skfairdp import PrivateFairEncoder
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> from skfairdp.representation import TotalVariationDisplay
+    >>> data = make_biased_gaussians(n_samples=1000, random_state=0)
+    >>> X, y, groups = data.data.to_numpy(), data.target, data.sensitive_features
+    >>> encoder = PrivateFairEncoder(
+    ...     objective="fair_codes", noise="randomized_response", max_epochs=1
+    ... )
+    >>> _ = encoder.fit(X[:500], y[:500], sensitive_features=groups[:500])
+    >>> held_out = {"sensitive_features": groups[500:], "holdout": "public"}
+    >>> display = TotalVariationDisplay.from_certificate(encoder.certify(X[500:], **held_out))
+    >>> display.ax_.get_ylabel(), 0.0 <= display.any_population <= 1.0
+    ('share of the group, before noise', True)
     """
 
     def __init__(self, claim: FairnessGuarantee, any_population: float) -> None:
@@ -47,11 +64,12 @@ class TotalVariationDisplay(PanelDisplay):
         notion : str or None, default=None
             Which of its notions; None takes the first one.
         ax : matplotlib.axes.Axes or None, default=None
-            Panel to draw in; None makes one.
+            Panel to draw in; None makes a figure with one.
 
         Returns
         -------
         TotalVariationDisplay
+            Drawn: `ax_` and `figure_` hold the picture.
 
         Raises
         ------

@@ -27,6 +27,7 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.records import Given
+from skfairdp.records.facts import records_of
 from skfairdp.records.groups import Groups, groups_of_records
 from skfairdp.records.labels import encode_labels
 from skfairdp.representation.networks import RepresentationModule, representation_net
@@ -212,7 +213,8 @@ def fit_networks(
         refuse_unstable_rows(loss, rows.shape[1:])
         clipper = make_clipper(loss, prepared.flat, lambda output: output)
         records = Rows(as_tensor(rows, loss), (), np.where(known, 0, -1), persons)
-        seen = rehearse(loss, clipper, records.X, (), plan, persons)
+        n_records, most = records_of(persons, len(X))
+        seen = rehearse(loss, clipper, records.X, (), plan, most, n_records)
         quote = replace(quote, privacy=quote.privacy and quote.privacy.assuming(seen))
     charge(quote.charge)  # before a row reaches a network
     size = 1 if plan else plain_batch_size(encoder.batch_size, int(known.sum()))

@@ -28,6 +28,7 @@ MOVED = {
     "skfairdp.engine.equal_rows": "skfairdp.engine.row_blocks",
     "skfairdp.engine.flat": "skfairdp.engine.optimizers",
     "skfairdp.engine.parameter_vector": "skfairdp.engine.optimizers",
+    "skfairdp.engine.sampling": "skfairdp.records.sampling",
     "skfairdp.engine.sum_margins": "skfairdp.engine.clipping.norms",
     "skfairdp.engine.training": "skfairdp.engine.run",
     "skfairdp.expected_checks": "skfairdp.base.predictors",

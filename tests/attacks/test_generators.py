@@ -31,9 +31,9 @@ from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.randomness import OwnDraws, SeededDraws, own_draws
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.engine.sampling import PoissonSampler
 from skfairdp.privacy import NoiseSource, streams
 from skfairdp.privacy.streams import Stream, stream_of
+from skfairdp.records.sampling import PoissonSampler
 
 SIX = 6.0
 BINARY = nn.BCEWithLogitsLoss
@@ -221,7 +221,7 @@ def test_a_forked_process_draws_batches_of_its_own() -> None:
 def test_rounds_drawn_ahead_would_be_used_in_both_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("skfairdp.engine.sampling.os.getpid", lambda: 1)
+    monkeypatch.setattr("skfairdp.records.sampling.os.getpid", lambda: 1)
     draw = batches_ahead()
     np.testing.assert_array_equal(in_a_child(draw), draw())
 

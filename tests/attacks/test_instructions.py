@@ -21,7 +21,7 @@ from pytest import MonkeyPatch
 from torch import nn
 from skfairdp.engine.clipping.norms import product_error
 from skfairdp.engine.modules import MLP, SmallCNN
-from skfairdp.engine.person_rows import PersonRows
+from skfairdp.records.sampling import PersonRows
 from skfairdp.engine.row_blocks import block_rows
 from skfairdp.foundation.assumptions import EXACTLY
 from tests.attacks.test_rows_apart import ROUNDED, TURNED, by_place, kinked, rehearsed

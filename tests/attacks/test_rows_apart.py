@@ -38,11 +38,11 @@ from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import all_alike, block_rows, fill, repeated_rows
-from skfairdp.engine.sampling import Batch
 from skfairdp.foundation.assumptions import ALONE, EXACTLY
 from skfairdp.inprocessing.fair_numbers.objective import NumberAndGroupObjective
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.records.sampling import Batch
 from tests.common.halves import with_groups_made_up
 from tests.privacy.plans import empty_plan
 

@@ -6,6 +6,7 @@ the codes of the others, all -1, were kept without a sign, and all of them were 
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -56,11 +57,14 @@ def test_they_are_not_counted_whoever_is_beside_them(kind, settings, names, insi
         np.testing.assert_array_equal(getattr(stored, name), getattr(memory, name))
 
 
+@pytest.mark.parametrize("stored", [None, SparseRows(csr_array(np.eye(2)))])
 @pytest.mark.parametrize("cells", [[-1, -1], [-1, 0], [-1, 127], [-1, 128], [0, 40_000]])
-def test_codes_keep_their_sign_in_few_bytes(cells):
-    rows, module = SparseRows(csr_array(np.eye(2))), MLP(2, 1, ())
-    found = rows_of(rows, np.zeros(2, dtype=int), np.array(cells), module, "logit", None)
+def test_codes_keep_their_sign_in_few_bytes(cells, stored):
+    labels = np.zeros(2, dtype=int)
+    read: Any = SimpleNamespace(X=np.eye(2), labels=labels, persons=None, stored=stored)
+    found = rows_of(read, np.array(cells), MLP(2, 1, ()), "logit")
     assert found.codes.tolist() == cells
+    assert found.codes.itemsize <= 4
 
 
 def malformed(kind: str) -> Any:

@@ -3,8 +3,7 @@
 ``python -m tests.benchmarks.scale`` prints constants, and the CPU seconds that they predict for
 fits on rows in memory with those that were taken. With a number of rows it writes a Parquet
 folder of as many, of 20 columns, to a temporary place, fits on it in its own process, and
-prints memory over the bare import; with "path" behind it, the fit is that of a fair path, with
-"additive" a Pipeline of table encoder and additive model. Under
+prints memory over the bare import; with "path" behind it, the fit is that of a fair path. Under
 ``torchrun --nproc-per-node 2 -m tests.benchmarks.scale`` it prints the time of a release.
 """
 
@@ -48,41 +47,20 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-def fit_stored(folder: Path, kind: str) -> None:
-    """Fit on the rows of a folder.
-
-    One epoch with a cell for each group; with the kind "path" a fair path, and tables; "additive"
-    is a table encoder and an additive model with its default epochs.
-    """
+def fit_stored(folder: Path, path: bool) -> None:
+    """One epoch on the rows of a folder, with a cell for each group; or a fair path, and tables."""
     import pyarrow.parquet  # noqa: F401 - part of the bare import
-    from sklearn.pipeline import make_pipeline
 
-    from skfairdp import (
-        DPAdditiveClassifier,
-        FairDPClassifier,
-        FairPathClassifier,
-        PrivateTableEncoder,
-    )
+    from skfairdp import FairDPClassifier, FairPathClassifier
     from skfairdp.datasets import ParquetRows
-    from skfairdp.engine import release  # noqa: F401 - part of it too
 
     bare, start = peak(), time.process_time()
     rows = ParquetRows(folder, features=NAMES, target="y", sensitive="group")
     opened = time.process_time()
-    if kind == "additive":
-        encoder, additive = PrivateTableEncoder(delta=1e-9), DPAdditiveClassifier(delta=1e-9)
-        levels = encoder.fit_transform(rows)
-        encoded, of_encoder = time.process_time(), peak()
-        print(f"table encoder: +{of_encoder - bare:.0f} MB, CPU {encoded - opened:.0f} s")
-        model = additive.fit(levels, rows.target)
-        predict = make_pipeline(encoder, additive).predict
-        del levels
-    else:
-        estimator = FairPathClassifier if kind == "path" else FairDPClassifier
-        model = estimator(delta=1e-9, batch_size=len(rows) // 1000, max_epochs=1).fit(rows)
-        predict = model.predict
+    kind = FairPathClassifier if path else FairDPClassifier
+    model = kind(delta=1e-9, batch_size=len(rows) // 1000, max_epochs=1).fit(rows)
     fitted, of_fit = time.process_time(), peak()
-    right = np.mean(predict(rows) == np.asarray(rows.target))
+    right = np.mean(model.predict(rows) == np.asarray(rows.target))
     print(
         f"{len(rows):,} rows: bare import {bare:.0f} MB, fit +{of_fit - bare:.0f} MB, predict "
         f"+{peak() - bare:.0f} MB; CPU: columns {opened - start:.0f} s, {model.plan_.steps} steps "
@@ -175,7 +153,7 @@ def main(arguments: list[str]) -> None:
             command = [sys.executable, "-m", "tests.benchmarks.scale", folder, *arguments[1:]]
             subprocess.run(command, check=True)
     else:
-        fit_stored(Path(arguments[0]), "".join(arguments[1:]))
+        fit_stored(Path(arguments[0]), arguments[1:] == ["path"])
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flat_optimizer, flatten
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.engine.sampling import PoissonSampler
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Segment
+from skfairdp.records.facts import records_of
 from skfairdp.records.persons import Persons
+from skfairdp.records.sampling import PoissonSampler
 from tests.benchmarks.adult import as_tensors
 from tests.benchmarks.rounds import clock_of, interleaved, report
 from tests.privacy.plans import empty_plan, unlimited
@@ -65,8 +66,9 @@ def our_step(
     block = Block(name="gradient", max_norm=1.0, weights=weights, noise_std=1.0 / batch)
     segment = Segment(steps=1, rates=rates, expected_sizes=(share,) * n_groups, blocks=(block,))
     updates = flat_optimizer(optimizer, (), {"lr": RATE}, {}, flat)
+    n_records, most = records_of(persons, len(X))
     # As a fit does, which may find that products have to be exact.
-    rehearse(module, clipper, X, (y,), replace(plan, segments=(segment,)), persons)
+    rehearse(module, clipper, X, (y,), replace(plan, segments=(segment,)), most, n_records)
 
     def step() -> None:
         updates.step(release.gradient(segment))

@@ -19,13 +19,32 @@ def numbers(*cells: str | None) -> list[float]:
     return read_cells(as_read(pd.Series(cells, dtype=object), None)).numbers.tolist()
 
 
-def test_amounts_and_percentages_are_numbers() -> None:
-    cells = ("$1,234", "1,234.50", "-$5", "$-5", "€ 2", "3 EUR", "12%", "0.5 %", "1,234,567")
-    assert numbers(*cells) == [1234, 1234.5, -5, -5, 2, 3, 12, 0.5, 1234567]
+AMOUNTS = {"$1,234": 1234.0, "1,234.50": 1234.5, "(1,234)": -1234.0, "12%": 12.0}
+
+
+def test_amounts_are_the_same_numbers_in_the_command_and_in_python(tmp_path: Path) -> None:
+    assert numbers(*AMOUNTS) == [*AMOUNTS.values()]
+    table = pd.DataFrame({"balance": [*AMOUNTS]})
+    table.to_parquet(tmp_path / "t.parquet")
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for name in ("t.parquet", "t.csv"):
+        column = read_rows(tmp_path / name, ())["balance"]
+        assert read_cells(column).numbers.tolist() == [*AMOUNTS.values()]
+        assert read_cells(as_read(column, None)).numbers.tolist() == [*AMOUNTS.values()]
+
+
+def test_commas_that_separate_decimals_are_read_where_semicolons_separate_cells(
+    tmp_path: Path,
+) -> None:
+    cells = ["1.234,50 €", "(1.234,5)", "€ -2,25", "12,5 %", "1,234", "3", "Haus 3,5"]
+    (tmp_path / "t.csv").write_text("a;b\n" + "".join(f"{c};x\n" for c in cells), "utf-8")
+    read = numbers(*read_rows(tmp_path / "t.csv", ())["a"])
+    assert read[:-1] == [1234.5, -1234.5, -2.25, 12.5, 1.234, 3.0]
+    assert np.isnan(read[-1])
 
 
 def test_other_texts_stay_as_they_are() -> None:
-    cells = ["1,23", "12,34,567", "$", "%", "1-2", "1 2", "12%%", "A1", "3/4/2026", " b ", "٣%"]
+    cells = ["1,23", "12,34,567", "(-5)", "1 2", "12%%", "A1", "3/4/2026", " b ", "(other)"]
     assert as_read(pd.Series(cells, dtype=object), None).tolist() == cells
 
 
@@ -45,8 +64,19 @@ def test_dates_follow_the_declared_order(dates: str, first: str) -> None:
 
 @pytest.mark.parametrize("dates", [None, "day-first"])
 def test_each_cell_is_read_alone(dates: str | None) -> None:
-    numbers = ["7", "+5", " 5", "5 ", "- 5", "-5", "+ 5", "007", "1e5", "5."]
-    cells = ["$1,234", "x", "12%", None, "3/4/2026", "3-4-2026", *numbers]
+    numbers = ["7", "+5", " 5", "5 ", "- 5", "--5", "-5", "+ 5", "007", "1e5", "5."]
+    cells = [
+        "$1,234",
+        "(1,234)",
+        "(5)",
+        " (5) ",
+        "x",
+        "12%",
+        None,
+        "3/4/2026",
+        "3-4-2026",
+        *numbers,
+    ]
     together = as_read(pd.Series(cells, dtype=object), dates).tolist()
     alone = [as_read(pd.Series([cell], dtype=object), dates).tolist()[0] for cell in cells]
     assert together == alone

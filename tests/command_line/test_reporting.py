@@ -508,7 +508,7 @@ def test_files_that_are_not_there_are_named(folder, capsys) -> None:
     assert "schema.json is not JSON" in refused(capsys, report())
     (folder / "schema.json").write_text(json.dumps(SCHEMA))
     assert "data.csv does not exist" in refused(capsys, report())
-    (folder / "data.csv").write_bytes(b"\xff\xfe\x00secret")
+    (folder / "data.csv").write_bytes(b"\xff\xfe,\x00\x00secret")
     said = refused(capsys, report())
     assert "could not be read as a table" in said
     assert "secret" not in said

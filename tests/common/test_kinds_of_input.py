@@ -20,6 +20,7 @@ from skfairdp.model_selection import PrivateSearchCV, specify
 from tests.common.roster import (
     EVERY,
     FAST,
+    FIRST,
     SETTINGS,
     build,
     build_small,
@@ -73,7 +74,9 @@ def test_containers_do_not_matter(name: str, container: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if kind in ("rows", "grouped") else ())
+        pytest.param(
+            name, marks=pytest.mark.slow if kind in ("rows", "grouped") or name not in FIRST else ()
+        )
         for name, (kind, _) in EVERY.items()
         if name not in ("DP-SGD", "FairDP")
     ]

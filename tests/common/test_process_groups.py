@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from sklearn.utils import get_tags
 
 from skfairdp import PrivacyLedger
 from tests.common.roster import EVERY, build, people
@@ -47,7 +46,5 @@ def exported(names: set[str]) -> set[str]:
 
 
 def test_the_documentation_lists_those_that_train_in_parts() -> None:
-    sparse = {name for name in IN_PARTS if get_tags(EVERY[name][1]).input_tags.sparse}
-    assert exported(sparse) == named_in("several processes work for", "without sparse rows for")
-    listed = named_in("without sparse rows for", "rows on disk alone work for")
-    assert exported(IN_PARTS - sparse) == listed
+    listed = named_in("several processes work for", "rows on disk alone work for")
+    assert exported(IN_PARTS) == listed

@@ -80,7 +80,7 @@ def test_a_quote_refuses_the_noise_that_a_fit_refuses(name: str, tmp_path: Any) 
     """So large an epsilon leaves less noise than exact noise is proved for."""
     X, y, groups = people()
     ledger = PrivacyLedger(tmp_path / "spent.db")
-    model = build(name, epsilon=500.0, ledger=ledger)
+    model = build(name, epsilon=100.0, ledger=ledger)
     said = []
     for attempt in (
         lambda: model.quote(**facts_of(name, model)),
@@ -91,7 +91,7 @@ def test_a_quote_refuses_the_noise_that_a_fit_refuses(name: str, tmp_path: Any) 
         said.append(str(why.value))
     assert said[0] == said[1]
     assert not ledger.path.exists()
-    assert build(name, epsilon=500.0, exact_noise=False).quote(**facts_of(name, model)).plan
+    assert build(name, epsilon=100.0, exact_noise=False).quote(**facts_of(name, model)).plan
 
 
 @each(EVERY)

@@ -7,18 +7,17 @@ import pytest
 import torch
 
 from skfairdp.engine import person_rows, row_blocks
-from skfairdp.engine.clipping import base, functional, norms
+from skfairdp.engine.clipping import base, functional, fused, norms
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
-from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
-from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Segment
 from skfairdp.records.persons import Persons, encode_persons
+from skfairdp.records.sampling import Batch, PersonSampler, PoissonSampler
 from tests.attacks.test_sums import BINARY, NETS, norm_above
 from tests.privacy.plans import empty_plan, unlimited
 
@@ -139,9 +138,9 @@ def test_a_person_of_a_thousand_rows_moves_a_sum_by_one_clip_norm(name, kind, mo
         assert not norm_above(moved.numpy(), 0.5 * norm)
 
 
-def rows_not_averaged(self, of_persons, rows):
+def rows_not_averaged(persons, of_persons, rows):
     """A broken twin: the sum of a person's gradients in place of their mean."""
-    parts = of_persons.repeat_interleave(torch.from_numpy(self._counts), dim=-1)
+    parts = of_persons.repeat_interleave(torch.from_numpy(persons.counts), dim=-1)
     return torch.nn.functional.pad(parts, (0, rows - parts.shape[-1]))
 
 
@@ -161,7 +160,7 @@ def test_a_mean_that_is_not_taken_or_not_clipped_as_one_is_seen(twin, monkeypatc
     X, y = hostile("scattered", X, y, np.random.default_rng(1))
     ids = np.append(ids, np.full(1000, 999))
     if twin == "not averaged":
-        monkeypatch.setattr(PersonRows, "shares", rows_not_averaged)
+        monkeypatch.setattr(fused, "shares", rows_not_averaged)
     if twin == "rows clipped":
         monkeypatch.setattr(PersonSampler, "draw", rows_clipped(PersonSampler.draw))
     door = Door("linear", X, y, ids)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 from torch import nn
 
-from skfairdp.engine import batch_sums
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flatten
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
-from skfairdp.engine.sampling import Batch
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Segment
-from skfairdp.records.persons import encode_persons
+from skfairdp.records.sampling import Batch
 from tests.privacy.plans import empty_plan, unlimited
-from tests.stored import ArrayRows
 
 CLIP = 0.7
 
@@ -117,7 +112,7 @@ def heads_with_fixed_batch(bench, kept, slots, segment, radii, head_scale):
         def slots(self, size, n_slots):
             return slots[order]
 
-    release._sampler = Fixed()
+    release._batches.sampler = Fixed()
     return release.heads(segment, bench.flat.positions("head"), radii=radii, head_scale=head_scale)
 
 
@@ -523,55 +518,3 @@ def test_counts_and_gradient_read_one_batch():
         drawn = choose.seen[-1].sum()
         assert float(gradient[-1]) == pytest.approx(0.1 * 0.5 * drawn, rel=1e-9)
         assert 0 < drawn < 200
-
-
-# -- rows that are not in memory --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rate", [1.0, 0.5])
-@pytest.mark.parametrize("persons", [False, True])
-@pytest.mark.parametrize("from_memory", [False, True])
-def test_a_statistic_is_summed_in_parts_to_the_last_bit(monkeypatch, rate, persons, from_memory):
-    bench = Bench(n=2000)
-    own = encode_persons(np.arange(2000) % 1000, 2000, 2) if persons else None
-    segment = bench.segment((1.0, 0.5), std=0.1, rate=rate)
-    statistic = Statistic(3, lambda output, y: torch.stack([output[:, 0], y, output[:, 0] * y], 1))
-
-    def released(stored=None):
-        rows = Rows(bench.X, (bench.y,), bench.codes, own)
-        if stored is not None:
-            rows = replace(rows, X=bench.X[:0], stored=stored)
-        clipper = make_clipper(bench.module, bench.flat, objective_for(nn.BCEWithLogitsLoss()))
-        release = unlimited(NoisyRelease(rows, empty_plan(2), clipper, NoiseSource(3)))
-        return release.statistic(segment, statistic, bench.module)
-
-    whole = released()
-    monkeypatch.setattr(batch_sums, "_NUMBERS_OF_PART", 1)
-    stored = ArrayRows(bench.X.numpy())
-    stored.from_memory = from_memory
-    np.testing.assert_array_equal(released(), whole)
-    np.testing.assert_array_equal(released(stored), whole)
-
-
-def test_recoded_rows_are_those_that_are_read_later() -> None:
-    """The gradients of batches that were drawn ahead, and of later ones, are of the new rows."""
-    bench = Bench()
-    segment = replace(bench.segment((1.0, 1.0), rate=0.5), steps=4)
-
-    def released(stored=None):
-        rows = Rows(bench.X, (bench.y,), bench.codes)
-        if stored is not None:
-            rows = replace(rows, X=bench.X[:0], stored=stored)
-        clipper = make_clipper(bench.module, bench.flat, objective_for(nn.BCEWithLogitsLoss()))
-        release = unlimited(NoisyRelease(rows, empty_plan(2), clipper, NoiseSource(3)))
-        first = release.gradient(segment).clone()
-        release.recode(nn.Hardtanh())
-        return [first, *(release.gradient(segment).clone() for _ in range(3))]
-
-    of_memory, stored = released(), ArrayRows(bench.X.numpy())
-    made = ArrayRows(bench.X.numpy())
-    made.from_memory = True
-    for one, other, third in zip(of_memory, released(stored), released(made), strict=True):
-        np.testing.assert_array_equal(one, other)
-        np.testing.assert_array_equal(one, third)
-    assert not torch.equal(of_memory[0], of_memory[1])

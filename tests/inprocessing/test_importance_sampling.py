@@ -75,7 +75,7 @@ def test_batches_have_as_many_of_every_group():
     bench = Bench(n=400)
     codes = np.where(np.arange(400) < 360, 0, 1)
     plan = plan_of(Sizes(("large", "small"), (360, 40), "zero-out"), batch_size=40)
-    sampler = bench.release(codes)._sampler
+    sampler = bench.release(codes)._batches.sampler
     sizes = np.array([sampler.draw(plan.segments[0].rates).sizes for _ in range(2000)])
     # Binomial(360, 1/18) and Binomial(40, 1/2), both with mean 20.
     for column, (n, rate) in enumerate(((360, 1 / 18), (40, 0.5))):

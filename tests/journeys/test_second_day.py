@@ -148,6 +148,19 @@ def test_runs_add_up_without_a_ledger_being_named_and_under_another_name(told) -
     _, _, said = told("report", "bank.csv", *run, "--ledger", "bank.skfairdp-ledger.db",
                       "--data-set", "other")  # fmt: skip
     assert "knows these people as 'bank'" in said
+    whole = key.read_bytes()
+    key.unlink()
+    for table in ("bank.csv", "renamed.csv"):  # the key was deleted: nobody is taken for new
+        code, _, said = told("report", table, *run)
+        assert code == 2
+        assert "key is missing. So these people may be those of 'bank'" in said
+    remedy = re.search(r"--ledger \S+ --data-set NAME --new-ledger-key", said)
+    assert remedy is not None
+    named = remedy[0].replace("NAME", "bank").split()
+    assert "Ledger before: ε = 4" in told("plan", "renamed.csv", *ASKED, *named)[1]
+    assert not key.exists()
+    key.write_bytes(whole)
+    assert len(book.entries()) == 2
     page = Path("report.html").read_text(encoding="utf-8")
     assert "default payment = 0 (declared)" in page
     for part in ("In plain words", "Who is affected", "What next", "Limits of an attacker"):
@@ -168,7 +181,7 @@ def test_public_hold_outs_compose_as_two_fits_in_python_do(told) -> None:
 def test_identifiers_lead_to_persons_first_and_names_that_are_none_can_be_kept(told) -> None:
     code, _, said = told("report", "raw.csv", *ASKED)
     assert code == 2
-    assert "--person-ids 'contract no'" in said
+    assert "--person-ids customer" in said
     assert "has_phone" not in said  # a flag
     assert said.index("--person-ids") < said.index("--drop") < said.index("--keep")
     _, _, said = told("plan", "raw.csv", *ASKED, "--person-ids", "customer")
@@ -309,6 +322,11 @@ def test_odd_files_are_read_or_refused_with_what_to_do(told) -> None:
         code, _, complaint = told("plan", "odd.csv", *ASKED)
         assert code == 2
         assert said in complaint
+    # Cells between blanks, and rows in place of names, of which two are alike
+    Path("odd.csv").write_text("sex   default\nm     1\nf     0\n", encoding="utf-8")
+    assert "Save the table with commas" in told("plan", "odd.csv", *ASKED)[2]
+    Path("odd.csv").write_text("m,1,1\nf,0,2\n", encoding="utf-8")
+    assert "say --no-header" in told("plan", "odd.csv", *ASKED)[2]
 
 
 def test_a_drafted_schema_is_taken_as_it_is_and_a_partial_one_is_completed(told) -> None:

@@ -254,6 +254,11 @@ def test_columns_that_are_not_known_beforehand_are_refused(
     assert ledger.entries() == ()
 
 
+def test_a_model_without_a_pipeline_is_refused_with_how_to_make_one() -> None:
+    with pytest.raises(ValueError, match=r"is a DPSGDClassifier.*make_pipeline\(Priv"):
+        fit_within(DPSGDClassifier(), ROWS, Y, epsilon=1.0)
+
+
 def test_a_search_behind_a_table_is_told_how_to_be_fitted() -> None:
     search = PrivateSearchCV(DPSGDClassifier(max_epochs=1), {"max_grad_norm": [0.5, 1.0]})
     with pytest.raises(ValueError, match="Give both their own epsilon and call fit"):

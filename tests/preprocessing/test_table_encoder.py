@@ -162,7 +162,25 @@ def test_hostile_columns_are_treated_as_stated(case: str) -> None:
 
 
 def test_the_reading_of_a_cell_depends_on_no_other() -> None:
-    column = pd.Series([1, 2, None, 3.5, True, " 7 ", "n/a", "1e3", "TRUE", "1_0"], dtype=object)
+    column = pd.Series(
+        [
+            1,
+            2,
+            None,
+            3.5,
+            True,
+            " 7 ",
+            "n/a",
+            "1e3",
+            "TRUE",
+            "1_0",
+            "(1,234)",
+            "1,234",
+            "- 5",
+            "12%",
+        ],
+        dtype=object,
+    )
     whole = read_cells(column)
     for place in range(len(column)):
         alone = read_cells(column.iloc[[place]])

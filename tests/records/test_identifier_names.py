@@ -14,6 +14,7 @@ ENGLISH = [
     "PatientNumber",
     "ssn",
     "email",
+    *("pidnum", "caseid", "hhid", "idno", "PERSONID"),
 ]
 GERMAN = [
     *("Kundennummer", "Kunden-Nr.", "KundenNr", "kundenid", "Versichertennummer", "Steuer-ID"),
@@ -35,7 +36,8 @@ def test_numbers_of_people_are_identifiers_that_may_name_persons(name: str) -> N
 
 @pytest.mark.parametrize(
     "name",
-    ["body_mass_index", "number_of_clients", "idle_hours", "paid", "Anzahl Kunden", "Nummer",
+    ["covid", "valid", "android", "PID", "idle", "solids", "body_mass_index",
+     "number_of_clients", "idle_hours", "paid", "Anzahl Kunden", "Nummer",
      "Hausnummer", "Kundenart", "Fallzahl", "Kontostand", "Steuerklasse", "Alter", "Nationalität",
      "nombre de clients", "type de contrat", "âge", "número de clientes", "tipo de contrato",
      "ingresos", "Personalkosten", "Einkommen"],
@@ -53,6 +55,15 @@ def test_names_and_phones_in_other_languages_do_not_say_whose_row_it_is() -> Non
     names = ("Vorname", "Nachname", "Telefonnummer", "prénom", "nom de famille", "apellidos")
     assert all(map(looks_like_an_identifier, names))
     assert not any(map(may_name_persons, names))
+
+
+@pytest.mark.parametrize("name", ["patient", "Customer", "client", "Kunde", "paciente"])
+def test_a_column_that_is_called_as_a_person_may_name_persons(name: str) -> None:
+    assert may_name_persons(name)
+    assert looks_like_an_identifier("name")
+    assert not may_name_persons("name")  # two people may have one
+    for other in (f"{name} type", "car name", "student", "number of patients"):
+        assert not looks_like_an_identifier(other)
 
 
 @pytest.mark.parametrize("name", ["has_phone", "IsMember_ID", "PctHousNoPhone", "number of phones"])

@@ -21,10 +21,10 @@ from skfairdp import (
     certify,
 )
 from skfairdp.datasets import ParquetRows
-from skfairdp.engine import sampling
-from skfairdp.engine.person_rows import PersonRows
-from skfairdp.engine.sampling import Batch
+from skfairdp.engine.person_rows import means
 from skfairdp.receipts import Charge
+from skfairdp.records import sampling
+from skfairdp.records.sampling import Batch, PersonRows
 from skfairdp.records.stored_rows import StoredRows
 from tests.inprocessing.rows import two_groups
 
@@ -189,8 +189,8 @@ def test_a_row_with_a_nan_is_none_of_its_person():
     left = sampling._without(batch, np.array([1, 5]))
     assert left.rows.tolist() == [4, 9, 2, 3]
     assert left.sizes == (1, 1)  # who has no other row is in no sum
-    means = left.persons.means(torch.tensor([[1.0], [3.0], [10.0], [20.0]]))
-    assert means.ravel().tolist() == [2.0, 15.0]
+    found = means(left.persons, torch.tensor([[1.0], [3.0], [10.0], [20.0]]))
+    assert found.ravel().tolist() == [2.0, 15.0]
 
 
 @pytest.mark.filterwarnings("ignore:epsilon=inf")

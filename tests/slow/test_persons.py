@@ -10,7 +10,7 @@ import pytest
 
 from skfairdp import DPSGDClassifier
 from skfairdp.audit import audit_one_run, orthogonal_canaries
-from skfairdp.engine.sampling import PersonSampler
+from skfairdp.records.sampling import PersonSampler
 from tests.engine.test_person_rows import rows_clipped
 from tests.slow.test_audit_claims import REFUTED, net, own_weight
 

@@ -9,9 +9,9 @@ import torch
 from torch.nn.functional import pad
 
 from skfairdp.engine.exact_products import AS_TORCH, EXACT, Products
-from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill
 from skfairdp.foundation.assumptions import ALONE
+from skfairdp.records.sampling import PersonRows
 
 
 class Block(NamedTuple):

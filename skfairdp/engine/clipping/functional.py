@@ -21,6 +21,7 @@ from skfairdp.engine.clipping.base import Block, Clipper
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
 from skfairdp.engine.objectives import check_losses
 from skfairdp.engine.optimizers import FlatParameters, copy_module
+from skfairdp.engine.person_rows import means
 from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import blocks, fill, rows_for, rows_within
 
@@ -99,7 +100,7 @@ class FunctionalClipper(Clipper):
         if persons is not None:
             size = 1 if self._size > _LARGEST_MODULE else len(block.X)
             if len(persons) < n:
-                gradients = [fill(persons.means(gradient), size) for gradient in gradients]
+                gradients = [fill(means(persons, gradient), size) for gradient in gradients]
             return gradients, self._all_squares(gradients), output
         squares = self._all_squares(gradients)
         return [gradient[:n] for gradient in gradients], squares[:n], output

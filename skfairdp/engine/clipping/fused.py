@@ -21,7 +21,7 @@ from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
 from skfairdp.engine.modules import LinearStack
 from skfairdp.engine.objectives import Objective, check_losses
 from skfairdp.engine.optimizers import FlatParameters
-from skfairdp.engine.person_rows import PersonRows
+from skfairdp.engine.person_rows import shares, squares_of_means
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, person_block, rows_for, rows_within
 
 # Part of a vector of sums, and the part of a layer's product that is copied to it.
@@ -103,9 +103,6 @@ class FusedClipper(Clipper):
         largest = rows_for(most, self._rows_of_block(PERSON_BLOCKS[-1]))
         return largest, lambda n: person_block(n, largest)
 
-    def _in_turn(self, rows: int, persons: PersonRows | None) -> int:
-        return super()._in_turn(rows, persons) if persons is None else 1
-
     def _of_block(self, block: Block) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
         """Return inputs and then upstream gradients of the layers, squared norms and outputs."""
         room = self._room(len(block.X))
@@ -118,7 +115,7 @@ class FusedClipper(Clipper):
             squares = self._squared_norms(vectors, room)
             if block.persons is not None:
                 sides = list(zip(room.inputs, deltas, strict=True))
-                squares = block.persons.squares(squares, sides, self.product_terms)
+                squares = squares_of_means(block.persons, squares, sides, self.product_terms)
             return vectors, squares, output
 
     def _block_sums(
@@ -136,8 +133,8 @@ class FusedClipper(Clipper):
             factors, all_finite = clip_factors(squares, max_norm, self.margin)
             coefficients = weights * factors[: weights.shape[1]]
             if persons is not None:
-                coefficients = persons.shares(coefficients, len(block.X))
-                factors = factors if all_finite else persons.shares(factors, len(block.X))
+                coefficients = shares(persons, coefficients, len(block.X))
+                factors = factors if all_finite else shares(persons, factors, len(block.X))
             if not all_finite:
                 blank = (factors == 0).unsqueeze(1)
                 vectors = [vector.masked_fill(blank, 0.0) for vector in vectors]

@@ -175,7 +175,7 @@ def rows_of(segment: Segment, public: int = 0) -> int:
 
 
 def margin_of(
-    segment: Segment, block: Block, n_records: int, additions: int, most: int | None, terms: int
+    segment: Segment, block: Block, n_records: int, additions: int, most: int, terms: int
 ) -> float:
     """Share of a block's norm that the rounding of its sum may take.
 
@@ -184,19 +184,17 @@ def margin_of(
     sizes = zip(segment.expected_sizes, segment.rates, strict=True)
     expected = sum(size / rate for size, rate in sizes)
     capacity, rows = row_capacity(expected, n_records), rows_of(segment)
-    if most is None:
+    if most == 1:  # a record is a row: nothing in its vector cancels
         return sum_margin(rows, capacity, block.weights, additions)
     # Blocks of persons are as large as a batch needs, and hold the largest person.
     rows = max(rows, rows_for(most, PERSON_BLOCKS[-1]))
     return sum_margin(rows, capacity, block.weights, additions, product_error(terms, most))
 
 
-def refuse_unbounded_sums(
-    plan: Plan, n_records: int, most: int | None = None, terms: int = 0
-) -> None:
+def refuse_unbounded_sums(plan: Plan, n_records: int, most: int = 1, terms: int = 0) -> None:
     """Refuse records that are too many, or weights that differ too much, for a plan's margins.
 
-    `most`: rows of a person, where records are persons. `terms`: as in `product_error`. Raises
+    `most`: rows that a record brings to a sum, at most. `terms`: as in `product_error`. Raises
     ValueError: the rounding of a sum could hide more than the margin for it.
     """
     for segment in plan.segments:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skfairdp.engine.run import label_cells
 from skfairdp.foundation.assumptions import DECLINING
 from skfairdp.foundation.parameters import COUNT, NORM, POSITIVE, Choice, Number, fixed
 from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.inprocessing.rates.constraints import RateConstraints
+from skfairdp.inprocessing.rates.constraints import RateConstraints, label_cells
 from skfairdp.inprocessing.rates.training import (
     BlockLagrangian,
     ConstrainedClassifier,

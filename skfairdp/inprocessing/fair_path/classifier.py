@@ -185,28 +185,24 @@ class FairPathClassifier(PathClassifier):
 
     @property
     def _takes_persons(self) -> bool:  # type: ignore[override]
-        return not self._of_attribute  # which learns from all rows in public
+        return self._protected is None  # which learns from all rows in public
 
     _in_parts = _takes_persons
 
     @property
-    def _of_attribute(self) -> bool:
-        return self.protects == ATTRIBUTE
-
-    @property
     def _everybody_is_public(self) -> bool:
         # Of declared groups some row may be in none, which is private.
-        return self._of_attribute and self.groups is None
+        return self._protected == ATTRIBUTE and self.groups is None
 
     @property
     def _protected(self) -> str | None:  # type: ignore[override]
-        return ATTRIBUTE if self._of_attribute else None
+        return ATTRIBUTE if self.protects == ATTRIBUTE else None
 
     def _default_of(self, name: str) -> Any:
         from skfairdp.engine.nets import default_net
         from skfairdp.inprocessing.fair_path.public_scores import Beside
 
-        if self._of_attribute:
+        if self._protected:
             return default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.001)
         return default_net().set_params(module__hidden_sizes=(), lr=0.02)
 
@@ -214,13 +210,13 @@ class FairPathClassifier(PathClassifier):
         from torch import nn
 
         net = super()._net(n_classes)
-        if self.net is None and self._of_attribute and n_classes is not None and n_classes > 2:
+        if self.net is None and self._protected and n_classes is not None and n_classes > 2:
             net.set_params(criterion=nn.CrossEntropyLoss, module__n_bent=n_classes)
         return net
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self._of_attribute and self.dataset_size is not None:
+        if self._protected and self.dataset_size is not None:
             raise ValueError(
                 "'dataset_size' has no meaning with protects='sensitive_features', where the "
                 f"number of rows is public; got {self.dataset_size!r}."
@@ -242,13 +238,13 @@ class FairPathClassifier(PathClassifier):
                 f"{needed.__name__} without weights, as the chances of labels and groups are used."
             )
         self._refuse_noise_of_tables(plan.segments[1:])
-        if self._of_attribute:
+        if self._protected:
             rates = self._rates_among(prepared.n_classes)
             refuse_other_heads(prepared.module, row_shape, rates)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         assert groups is not None
-        if self._of_attribute:
+        if self._protected:
             return Sizes(groups.labels, (n,), "change-attribute")
         return super()._sizes(groups, n, noise)
 
@@ -275,10 +271,10 @@ class FairPathClassifier(PathClassifier):
             refuse_threshold_of_several(self.threshold, sizes.n_classes)
         rates = self._rates_among(sizes.n_classes)
         # Tables of several classes carry more noise.
-        auto = 0.5 if self._of_attribute else 0.2 if rates.n_answers == 2 else 0.35
+        auto = 0.5 if self._protected else 0.2 if rates.n_answers == 2 else 0.35
         share = auto if self.path_share == "auto" else float(self.path_share)
         n, size = sizes.total, self._batch_size(sizes.total)
-        if self._of_attribute:
+        if self._protected:
             steps = steps_for(self.max_epochs, n, size)
             first = plan_in_public(sizes, steps, size, noise_multiplier / math.sqrt(1.0 - share))
             overall = noise_multiplier / math.sqrt(share)
@@ -316,7 +312,7 @@ class FairPathClassifier(PathClassifier):
         assert n_classes is not None
         rates = self._rates_among(n_classes)
         public = None
-        if self._of_attribute:
+        if self._protected:
             public = learn_in_public(run, rates, n_groups, average)
         else:
             run.descend([training], after_step=average.after_step)

@@ -41,11 +41,17 @@ class PanelDisplay:
         Parameters
         ----------
         ax : matplotlib.axes.Axes or None, default=None
-            Panel to draw in; None makes one.
+            Panel to draw in; None makes a figure with one.
 
         Returns
         -------
         self
+            With `ax_` and `figure_`; ``display.figure_.savefig("path.png")`` writes a file.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If matplotlib is not installed.
         """
         if ax is None:
             import matplotlib.pyplot as plt  # only for a picture
@@ -62,16 +68,33 @@ class PanelDisplay:
 class FairPathDisplay(PanelDisplay):
     """Plot of estimated accuracy against the kept tolerance, with bounds from held-out rows.
 
-    Make one with `from_estimator`.
+    Make one with `from_estimator`. Both axes go from 0 to 1: a gap is a difference of rates.
 
     Parameters
     ----------
-    path : DataFrame
-        As `skfairdp.FairPathClassifier.path` returns it.
+    path : DataFrame of shape (n_points, n_columns)
+        As `skfairdp.FairPathClassifier.path` returns it. The columns "multiplier", "tolerance",
+        "accuracy" and "accuracy_std" are read, all of float64.
     at : float or None, default=None
-        Multiplier of the point in use.
+        Multiplier of the point in use; None marks none.
     certificates : mapping of float to Certificate or None, default=None
-        As `skfairdp.FairPathClassifier.certify_path` returns them.
+        Certificates by tolerance, as `skfairdp.FairPathClassifier.certify_path` returns them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skfairdp.inprocessing import FairPathDisplay
+    >>> path = pd.DataFrame(
+    ...     {
+    ...         "multiplier": [0.4, 0.0],
+    ...         "tolerance": [0.05, 0.2],
+    ...         "accuracy": [0.81, 0.84],
+    ...         "accuracy_std": [0.004, 0.003],
+    ...     }
+    ... )
+    >>> display = FairPathDisplay(path, at=0.4).plot()
+    >>> display.ax_.get_xlabel(), display.ax_.get_ylabel()
+    ('gap', 'accuracy, estimated from the table')
     """
 
     def __init__(
@@ -99,13 +122,19 @@ class FairPathDisplay(PanelDisplay):
         estimator : FairPathClassifier
             Fitted.
         certificates : mapping of float to Certificate or None, default=None
-            Of points of this path.
+            Of points of this path, by tolerance.
         ax : matplotlib.axes.Axes or None, default=None
-            Panel to draw in; None makes one.
+            Panel to draw in; None makes a figure with one.
 
         Returns
         -------
         FairPathDisplay
+            Drawn: `ax_` and `figure_` hold the picture.
+
+        Raises
+        ------
+        NotFittedError
+            If `estimator` is not fitted.
         """
         return cls(estimator.path(), estimator.multiplier_, certificates).plot(ax)
 

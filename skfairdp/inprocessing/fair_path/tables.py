@@ -123,6 +123,8 @@ class Tables:
 
     def __post_init__(self) -> None:
         self._planned = planned(self.release.meter.plan)
+        self._n_labels = self.rates.successes.shape[1]
+        self._without_costs = np.zeros((self.n_groups, self._n_labels, self.rates.n_answers))
         self._known: Floats | None = None
         self._last: tuple[Floats, Floats, Envelopes] | None = None
         self._labels: Codes | None = None
@@ -131,14 +133,6 @@ class Tables:
             # Chances of the rows, which stay as they are: computed once, and kept by no one else.
             self._known = self.public.outputs(self.chances).cpu().numpy()
             self._labels = self.public.labels.long().cpu().numpy()
-
-    @property
-    def _n_labels(self) -> int:
-        return self.rates.successes.shape[1]
-
-    @property
-    def _without_costs(self) -> Floats:
-        return np.zeros((self.n_groups, self._n_labels, self.rates.n_answers))
 
     def first(self) -> Floats:
         """Release how many of each (group, label) get each answer without a constraint.

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skfairdp.engine.run import label_cells
 from skfairdp.foundation.parameters import PROBABILITY
 from skfairdp.inprocessing.class_weights import refuse_threshold_of_several
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.inprocessing.rates.constraints import RateConstraints, compared_groups
+from skfairdp.inprocessing.rates.constraints import RateConstraints, compared_groups, label_cells
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian, ScaledAscent
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes

@@ -9,7 +9,7 @@ of two rates; its derivative with respect to the mass of an entry says what a re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.fairness.notions import Notion, Stratum, get_notions
 from skfairdp.foundation.parameters import Number
 from skfairdp.records.groups import Groups, groups_of_training
+
+if TYPE_CHECKING:
+    import torch
 
 Floats = NDArray[np.float64]
 TINY = float(np.finfo(np.float64).tiny)
@@ -188,3 +191,13 @@ def compared_groups(
             f"got one. {other} trains without groups."
         )
     return groups
+
+
+def label_cells(labels: torch.Tensor, groups: np.ndarray | None, classes: Any) -> torch.Tensor:
+    """Cell ``group * n_labels + label`` of each row; rows of no group are never drawn: any."""
+    import torch
+
+    assert groups is not None
+    n_labels = int(labels.max()) + 1 if classes is None else len(classes)
+    codes = torch.from_numpy(groups).long().to(labels.device)
+    return (codes * n_labels + labels.long()).clamp(min=0)

@@ -341,7 +341,7 @@ class PrivacyLedger:
             None where `recognise` was never called with them and this key.
         """
         with reading(self.path) as store:
-            return store.data_set_of(people, key)
+            return store.recognised(key, people).name
 
     def recognise(self, people: pd.DataFrame, key: bytes) -> None:
         """Keep a keyed digest of the people of this data set, so that `data_set_of` finds it.
@@ -358,7 +358,7 @@ class PrivacyLedger:
         """
         if self.data_set_of(people, key) is None:
             with writing(self.path) as store:
-                store.recognise(self.data_set, people, key)
+                store.recognise(self.data_set, key, people)
 
     def entries(self) -> tuple[Entry, ...]:
         """Read the entries of the data set.

@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import itertools
+import os
+import secrets
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,18 +71,51 @@ def row_set_digest(rows: Any, key: bytes) -> str:
     return hashlib.blake2b(b"".join(each), key=key, digest_size=16).hexdigest()
 
 
-def people_digest(people: pd.DataFrame, key: bytes) -> str:
+def people_digest(people: pd.DataFrame, key: bytes) -> dict[str, str]:
     """Digest of all rows of a table, or of all ids, whatever the order of rows and columns.
 
-    With digest *and* key one can test a guess of the whole table, also one that knows all of it but
-    a row: the key has to stay where the rows are.
+    With "digest" *and* key one can test a guess of the whole table, also one that knows all of it
+    but a row: the key has to stay where the rows are. "key" names the key, so that digests of
+    different keys are not compared; nobody can find 32 random bytes from it.
     """
     _check_key(key)
     names = sorted(people.columns, key=str)
     texts = pd.DataFrame({str(name): people[name].astype(str) for name in names})
     short = hashlib.blake2b(key[:64], digest_size=8).hexdigest()  # 16 letters, as pandas wants
     each = pd.util.hash_pandas_object(texts, index=False, hash_key=short).to_numpy()
-    return hashlib.blake2b(np.sort(each).tobytes(), key=key[:64], digest_size=16).hexdigest()
+    rows = np.sort(each).tobytes()
+    return {
+        "digest": hashlib.blake2b(rows, key=key[:64], digest_size=16).hexdigest(),
+        "key": hashlib.blake2b(key, digest_size=16, person=b"name of a key").hexdigest(),
+    }
+
+
+def key_of(ledger: Path) -> tuple[Path, bytes | None]:
+    """Path and content of the key next to a ledger, without which its digests reveal nothing.
+
+    None where the file is missing, or holds a part of a key.
+    """
+    path = ledger.with_name(f"{ledger.name}.key")
+    key = path.read_bytes() if path.is_file() else b""
+    return path, key if len(key) >= KEY_BYTES else None
+
+
+def new_key(path: Path) -> bytes:
+    """Make a key where there is none, or part of one, for its owner alone.
+
+    The file gets its name only once it is whole, so that a broken run leaves no part.
+    """
+    key = secrets.token_bytes(KEY_BYTES)
+    descriptor, whole = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(whole, path)
+    finally:
+        Path(whole).unlink(missing_ok=True)
+    return key
 
 
 def _encoded_rows(rows: Any) -> list[bytes]:

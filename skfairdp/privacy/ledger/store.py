@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 try:
     import fcntl
@@ -62,6 +62,19 @@ _LOOKS_LIKE = str.maketrans(
     "\u2212\u02d7\u2043\u2018\u2019\u201b\u02bc\u2032\u00b4\u0060\u201c\u201d\u201e\u201f\u2033",
     "abekmhopctyxsijdqwhlabezhikmvoptyxcjig---'''''''\"\"\"\"\"",
 )
+
+
+class Recognised(NamedTuple):
+    """Answer of a ledger about people.
+
+    `name`: the data set under which it knows them. `others`: data sets of whose people it cannot
+    tell whether they are the same, for want of the key of their digests.
+    """
+
+    name: str | None
+    is_charged: bool  # under that name
+    others: tuple[str, ...]
+    lacks_key: bool  # Digests are kept, and the key compares none of them
 
 
 class Store:
@@ -129,18 +142,22 @@ class Store:
         if budget != self.budget(data_set):
             self._append(data_set, BUDGET, 0, vars(budget))
 
-    def data_set_of(self, people: pd.DataFrame, key: bytes) -> str | None:
-        """Name under which the same people were recognised; None where they were not."""
-        known = {_read(r)["digest"]: r.data_set for r in self._records if r.kind == PEOPLE}
-        return known.get(people_digest(people, key)) if known else None
+    def recognised(self, key: bytes | None, *people: pd.DataFrame) -> Recognised:
+        """Find people by any of several tables, such as their rows and their ids."""
+        kept = [(r.data_set, _read(r)) for r in self._records if r.kind == PEOPLE]
+        if not kept:
+            return Recognised(None, False, (), False)
+        mine = [] if key is None else [people_digest(table, key) for table in people]
+        keys = {digest["key"] for digest in mine}
+        ours = [(n, v) for n, v in kept if v.get("key") in keys]
+        name = next((n for n, v in reversed(ours) if v in mine), None)
+        others = {n for n, _ in kept} - {n for n, _ in ours}
+        charged = name is not None and bool(self.entries(name))
+        return Recognised(name, charged, tuple(sorted(others)), not ours)
 
-    @property
-    def recognises_anyone(self) -> bool:
-        """Whether digests of people are kept, which only their key can compare."""
-        return any(record.kind == PEOPLE for record in self._records)
-
-    def recognise(self, data_set: str, people: pd.DataFrame, key: bytes) -> None:
-        self._append(data_set, PEOPLE, 0, {"digest": people_digest(people, key)})
+    def recognise(self, data_set: str, key: bytes, *people: pd.DataFrame) -> None:
+        for table in people:
+            self._append(data_set, PEOPLE, 0, {**people_digest(table, key)})
 
     def reserve(
         self,

@@ -7,7 +7,6 @@ import site
 import sys
 import sysconfig
 import types
-from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache
 from importlib import metadata
 from itertools import takewhile
@@ -49,11 +48,8 @@ def _installed(top: str) -> bool:
         return False
     named = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
     folders = (*named, *site.getsitepackages(), site.getusersitepackages())
-    return _is_below(file, folders) or _is_of_a_wheel(file)
-
-
-def _is_below(file: str, folders: Iterable[str]) -> bool:
-    return any(Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in folders)
+    below = (Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in folders)
+    return any(below) or _is_of_a_wheel(file)
 
 
 def _is_of_a_wheel(file: str) -> bool:

@@ -20,7 +20,6 @@ from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import block_rows
-from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.objective import LossOrRates
@@ -29,6 +28,7 @@ from skfairdp.privacy import epsilon
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Segment
 from skfairdp.privacy.streams import stream_of
+from skfairdp.records.sampling import Batch, PoissonSampler
 from tests.common.roster import people
 from tests.privacy.oracle import oracle_change_epsilon
 from tests.privacy.plans import empty_plan, unlimited

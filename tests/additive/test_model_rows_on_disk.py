@@ -14,11 +14,6 @@ from skfairdp import (
     PrivateTableEncoder,
     certify,
 )
-from skfairdp.additive import level_rows
-from skfairdp.additive.design import Design
-from skfairdp.additive.level_rows import LevelRows, training_rows
-from skfairdp.engine import batch_sums
-from skfairdp.preprocessing import PublicBinner
 from skfairdp.records.stored_rows import StoredRows
 from tests.stored import ArrayRows
 
@@ -31,10 +26,8 @@ FAST = SEEDED | {"n_bins": 4, "max_epochs": 2, "progress": False}
 
 
 @pytest.fixture
-def kept_as_levels(monkeypatch) -> None:
-    """Rows of any number are kept as levels; sums are formed in parts of one block."""
-    monkeypatch.setattr(level_rows, "DENSE", 0)
-    monkeypatch.setattr(batch_sums, "_NUMBERS_OF_PART", 1)
+def read_in_parts(monkeypatch) -> None:
+    """Few rows are read at a time."""
     monkeypatch.setattr(StoredRows, "cache_bytes", 1 << 14)
 
 
@@ -47,17 +40,6 @@ def same(one, other) -> None:
     assert vars(one).get("pairs_") == vars(other).get("pairs_")
     assert one.privacy_ == other.privacy_
     assert one.plan_ == other.plan_
-
-
-def test_levels_become_the_inputs_of_the_design() -> None:
-    table = PublicBinner((-2, 2), n_bins=300, scale="linear").fit_transform(NUMBERS)
-    levels = PublicBinner((-2, 2), n_bins=300, scale="linear").fit(NUMBERS).levels_
-    design = Design([level for _, level in levels])
-    rows, places = LevelRows(design, table), np.array([5, 0, 50, 50])
-    np.testing.assert_array_equal(rows.take(places), design.rows(table)[places])
-    np.testing.assert_array_equal(rows.take(places[:0]), design.rows(table)[:0])
-    assert {levels.dtype for levels in rows._levels} == {np.dtype(np.uint16)}
-    assert isinstance(training_rows(design, table), np.ndarray)
 
 
 MODELS = {
@@ -88,7 +70,7 @@ def test_a_fit_on_rows_on_disk_is_that_of_rows_in_memory(name, persons, request)
     own = {"person_ids": np.arange(N) // 4} if persons else {}
     memory, stored = (kind((-2, 2), max_rows_per_person=2, **FAST, **options) for _ in range(2))
     memory.fit(NUMBERS, target, **own)
-    request.getfixturevalue("kept_as_levels")
+    request.getfixturevalue("read_in_parts")
     stored.fit(ArrayRows(NUMBERS), target, **own)
     same(stored, memory)
     assert persons or len(vars(memory).get("pairs_", "none")) > 0
@@ -97,7 +79,7 @@ def test_a_fit_on_rows_on_disk_is_that_of_rows_in_memory(name, persons, request)
     np.testing.assert_array_equal(explained, memory.explain(NUMBERS).to_numpy())
 
 
-def test_a_pipeline_of_an_encoder_reads_rows_from_disk(kept_as_levels, tmp_path) -> None:
+def test_a_pipeline_of_an_encoder_reads_rows_from_disk(read_in_parts, tmp_path) -> None:
     """Nothing is declared: levels, weights, charges and certificates are those of a frame."""
     found = []
     for place, rows in enumerate((ArrayRows(NUMBERS), NUMBERS)):
@@ -114,19 +96,6 @@ def test_a_pipeline_of_an_encoder_reads_rows_from_disk(kept_as_levels, tmp_path)
     assert len(charges) == 2
     one, other = certify(stored), certify(memory)
     assert one.model_digest == other.model_digest
-
-
-def test_no_more_than_a_block_of_inputs_is_made_at_once(kept_as_levels, monkeypatch) -> None:
-    made, inputs = [], Design.inputs
-    monkeypatch.setattr(
-        Design, "inputs", lambda self, levels: made.append(len(levels[0])) or inputs(self, levels)
-    )
-    many = np.tile(NUMBERS, (6, 1))
-    model = DPAdditiveClassifier((-2, 2), pairs=2, batch_size=3000, **FAST)
-    model.fit(ArrayRows(many), np.tile(Y, 6))
-    # Of 5,400 rows, in a step 3,000.
-    assert max(made) <= 1152
-    assert sum(made) > 3 * len(many)
 
 
 def test_rows_on_disk_need_declared_levels_and_as_many_columns() -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp.engine.person_rows import PersonRows
-from skfairdp.engine.sampling import Batch, PoissonSampler
+from skfairdp.records.sampling import PoissonSampler
 
 
 def test_every_record_is_drawn_at_its_own_rate():
@@ -75,21 +74,3 @@ def test_no_row_is_drawn_twice_where_numpy_gives_a_gap_of_zero() -> None:
         rows = sampler.draw((0.2,)).rows
         assert len(np.unique(rows)) == len(rows)
         assert ((rows >= 0) & (rows < 50)).all()
-
-
-@pytest.mark.parametrize("persons", [False, True])
-def test_the_parts_of_a_batch_hold_each_record_once_in_its_cell(persons):
-    counts = np.array([2, 1, 1, 3, 1, 2])
-    own = PersonRows(counts, 3) if persons else None
-    n_rows = int(counts.sum()) if persons else len(counts)
-    batch = Batch(np.arange(10, 10 + n_rows), (3, 0, 3), own)
-    parts = [*batch.parts(2)]
-    assert [len(part) for part in parts] == [2, 2, 2]
-    assert [part.sizes for part in parts] == [(2, 0, 0), (1, 0, 1), (0, 0, 2)]
-    np.testing.assert_array_equal(np.concatenate([part.rows for part in parts]), batch.rows)
-    if persons:
-        assert [len(part.rows) for part in parts] == [3, 4, 3]
-        assert [len(part.persons) for part in parts] == [2, 2, 2]
-    assert [*batch.parts(6)] == [batch]
-    (empty,) = Batch(batch.rows[:0], (0,)).parts(2)
-    assert not len(empty)

@@ -1,28 +1,63 @@
-"""Poisson batches: every record is drawn by its own coin, also of rows that are not in memory."""
+"""Batches of the rows of a fit, whether rows or persons are records, in memory or not."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from skfairdp.engine.person_rows import PersonRows
-from skfairdp.privacy.plan import Segment
 from skfairdp.records.persons import Persons
 from skfairdp.records.stored_rows import LARGEST, StoredRows, refuse_changes
+
+
+class PersonRows:
+    """Number of rows of each person in a batch, where the rows of a person are adjacent.
+
+    `counts` (P,): at least 1. `most`: no count is larger; a public number.
+    """
+
+    def __init__(self, counts: np.ndarray, most: int) -> None:
+        self.most = most
+        self.counts = counts
+        self.starts = np.cumsum(counts) - counts
+        self.largest = int(counts.max(initial=1))
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def with_rows(self, kept: np.ndarray) -> tuple[np.ndarray, PersonRows]:
+        """Take rows out: which persons have others, and these persons.
+
+        `kept` (rows,): whether each row stays.
+        """
+        owners = np.repeat(np.arange(len(self)), self.counts)
+        counts = np.bincount(owners[kept], minlength=len(self))
+        return counts > 0, PersonRows(counts[counts > 0], self.most)
+
+    def blocks(self, rows: int) -> Iterator[tuple[slice, slice, PersonRows]]:
+        """Cut a batch into blocks of at most `rows` rows that hold whole persons.
+
+        Yields the slice of the rows, that of the persons, and the persons of the block.
+        """
+        ends, first = self.starts + self.counts, 0
+        while first < len(self):
+            begin = int(self.starts[first])
+            stop = int(np.searchsorted(ends, begin + rows, side="right"))
+            part = slice(first, stop)
+            yield slice(begin, int(ends[stop - 1])), part, PersonRows(self.counts[part], self.most)
+            first = stop
 
 
 @dataclass(frozen=True)
 class Batch:
     """Rows of one Poisson batch. Its size is secret and must not leave the engine."""
 
-    rows: np.ndarray  # (B,): row numbers, cell after cell
+    rows: np.ndarray  # (B,): their places among the rows that batches are drawn from
     sizes: tuple[int, ...]  # How many of the rows, or of the persons, belong to each cell
-    persons: PersonRows | None = None  # Whose rows they are; None: each is its own record
+    persons: PersonRows | None = None  # Persons of the rows, where one has several
 
     def __len__(self) -> int:
         """Return the number of records: rows, or persons."""
@@ -33,18 +68,6 @@ class Batch:
         if len(per_cell) == 1:
             return np.full(len(self), per_cell[0])
         return np.repeat(np.asarray(per_cell, dtype=np.float64), self.sizes)
-
-    def parts(self, records: int) -> Iterator[Batch]:
-        """Cut a batch into parts of this number of adjacent records, the last one of fewer."""
-        if len(self) <= records:
-            yield self
-            return
-        ends = np.cumsum(self.sizes)
-        for start in range(0, len(self), records):
-            part = slice(start, min(start + records, len(self)))
-            sizes = np.diff(ends.clip(part.start, part.stop), prepend=part.start).tolist()
-            rows, persons = (part, None) if self.persons is None else self.persons.part(part)
-            yield Batch(self.rows[rows], tuple(sizes), persons)
 
 
 class _Coins:
@@ -99,7 +122,7 @@ class _Coins:
 
 
 class PoissonSampler:
-    """Draw Poisson batches of several cells.
+    """Draw Poisson batches of several cells: every record is drawn by its own coin.
 
     The gaps between successes of a row of coins are geometric, so drawing the gaps has
     the same law as tossing one coin for every row, and costs time in proportion to the
@@ -110,10 +133,16 @@ class PoissonSampler:
     system unless the run is a reproducible test.
     """
 
+    most = 1  # Rows of a record
+
     def __init__(self, codes: np.ndarray, n_cells: int, generator: np.random.Generator) -> None:
         # None for a cell of all rows, which takes no list of them.
-        self._members = tuple(_members(codes == cell) for cell in range(n_cells))
-        self._n_rows = len(codes)
+        kind = np.int32 if len(codes) < 2**31 else np.int64  # half the memory
+        cells = (codes == cell for cell in range(n_cells))
+        self._members = tuple(
+            None if inside.all() else np.flatnonzero(inside).astype(kind) for inside in cells
+        )
+        self._n_rows = self.count = len(codes)
         self._generator = generator
         self._rates: tuple[float, ...] = ()
         self._drawing: list[Callable[[], np.ndarray]] = []
@@ -140,6 +169,10 @@ class PoissonSampler:
         """Draw a slot in ``range(n_slots)`` for each of `size` rows, independently."""
         return self._generator.integers(n_slots, size=size)
 
+    def counted(self, places: np.ndarray | slice) -> np.ndarray | bool:
+        """Mask of the rows at these places that count in tables, one of each record."""
+        return True
+
 
 class PersonSampler(PoissonSampler):
     """Draw Poisson batches of persons, each with some of its rows.
@@ -157,36 +190,41 @@ class PersonSampler(PoissonSampler):
         own = persons.one_each(codes, "the rows of a person are in several cells of the plan")
         super().__init__(own, n_cells, generator)
         used = np.flatnonzero(codes >= 0)
+        self._n_all = len(codes)
         self._rows = used[np.argsort(persons.codes[used], kind="stable")]
         self._counts = np.bincount(persons.codes[used], minlength=persons.count)
         self._starts = np.cumsum(self._counts) - self._counts
-        self._most = persons.most
+        self.most = persons.most
+        self._chosen: np.ndarray | None = None
 
     def draw(self, rates: tuple[float, ...]) -> Batch:
         drawn = super().draw(rates)
         held = self._counts[drawn.rows]
-        taken = np.minimum(held, self._most)
+        taken = np.minimum(held, self.most)
         first = np.repeat(np.cumsum(taken) - taken, taken)
         place = np.arange(len(first)) - first
-        many = held > self._most
+        many = held > self.most
         if many.any():
             place[np.repeat(many, taken)] = self._some(held[many]).ravel()
         rows = self._rows[np.repeat(self._starts[drawn.rows], taken) + place]
         # Where none has several, rows go the way of rows.
         several = len(rows) > len(taken)
-        return Batch(rows, drawn.sizes, PersonRows(taken, self._most) if several else None)
+        return Batch(rows, drawn.sizes, PersonRows(taken, self.most) if several else None)
 
-    def one_row_each(self) -> np.ndarray:
-        """Draw one row of every person that has any: row numbers."""
-        held = self._counts > 0
-        place = self._generator.integers(self._counts[held])
-        return np.asarray(self._rows[self._starts[held] + place])
+    def counted(self, places: np.ndarray | slice) -> np.ndarray | bool:
+        """Mask of one row of each person, drawn by chance: the same for all tables."""
+        if self._chosen is None:
+            held = self._counts > 0
+            place = self._generator.integers(self._counts[held])
+            self._chosen = np.zeros(self._n_all, dtype=bool)
+            self._chosen[self._rows[self._starts[held] + place]] = True
+        return self._chosen[places]
 
     def _some(self, counts: np.ndarray) -> np.ndarray:
         """Choose a uniform subset of given size below each count (Floyd's algorithm)."""
-        chosen = np.empty((len(counts), self._most), dtype=np.int64)
-        for k in range(self._most):
-            last = counts - self._most + k
+        chosen = np.empty((len(counts), self.most), dtype=np.int64)
+        for k in range(self.most):
+            last = counts - self.most + k
             place = self._generator.integers(last + 1)
             known = (chosen[:, :k] == place[:, None]).any(axis=1)
             chosen[:, k] = np.where(known, last, place)
@@ -194,107 +232,140 @@ class PersonSampler(PoissonSampler):
         return chosen
 
 
-class MadeRows:
-    """Features of the rows of a batch, made a block at a time; a clipper takes them as a tensor.
+class Part(NamedTuple):
+    """Some rows, or all."""
 
-    `places` (B,): of the rows. `make`: features of the rows at some places. `dim`: number of
-    dimensions of the features.
+    places: np.ndarray | slice  # Their numbers
+    counted: np.ndarray | bool  # Whether each counts in tables, in which a record counts once
+    tables: tuple[Any, ...]  # Their features, then their targets
+
+
+class Batches:
+    """Batches of rows that are all in memory.
+
+    `tables`: features, then targets, with a row for each of the fit. `held`: tables that hold
+    the rows of the next batch, by its places. `count`: number of records. `most`: rows that a
+    record brings to a batch, at most.
     """
 
-    def __init__(self, places: np.ndarray, make: Callable[[np.ndarray], Tensor], dim: int) -> None:
-        self._places, self._make, self._dim = places, make, dim
+    def __init__(self, tables: Sequence[Any], sampler: PoissonSampler) -> None:
+        self.held = tuple(tables)
+        self.sampler = sampler
+        self.count, self.most = sampler.count, sampler.most
 
-    def dim(self) -> int:
-        """Return the number of dimensions, as of a tensor."""
-        return self._dim
+    def draw(self, rates: tuple[float, ...], left: Callable[[], int]) -> Batch:
+        """Draw the next batch.
 
-    def __getitem__(self, part: slice) -> Tensor:
-        return self._make(self._places[part])
+        `rates`: probability that a row of each cell is drawn. `left`: counts the batches of these
+        rates that are still to be drawn after this one.
+        """
+        return self.sampler.draw(rates)
+
+    def parts(self) -> Iterator[Part]:
+        """All rows that may be in a batch, a part at a time."""
+        whole = slice(None)
+        yield Part(whole, self.sampler.counted(whole), self.held)
+
+    def recode(self, make: Callable[[Any], Any]) -> None:
+        """Give every row other features from now on: those that `make` makes of all of them."""
+        self.held = make(self.held[0]), *self.held[1:]
 
 
-class StoredBatches:
-    """Draw batches ahead, and read the rows of all of them in one pass, in the order of the file.
+class StoredBatches(Batches):
+    """Batches that are drawn ahead, whose rows are read in one pass, in the order of the file.
 
     The batches have the law that they have one by one: nothing is drawn otherwise. A row with a
     value that is not finite, or too large, is in none.
 
-    `like` (0, ...): dtype and device of the rows.
+    `tables`: tensors; that of the features has no rows. `as_table`: makes such a tensor of an
+    array.
     """
 
-    def __init__(self, stored: StoredRows, sampler: PoissonSampler, like: Tensor) -> None:
-        self._stored, self.from_memory = stored, stored.from_memory
-        self._sampler = sampler
-        self._like = like
-        self._row_bytes = max(1, int(np.prod(stored.shape[1:]))) * like.element_size()
+    def __init__(
+        self,
+        tables: Sequence[Any],
+        sampler: PoissonSampler,
+        stored: StoredRows,
+        as_table: Callable[[np.ndarray], Any],
+    ) -> None:
+        super().__init__(tables, sampler)
+        self._targets = tables[1:]
+        self._stored, self._as_table = stored, as_table
+        self._dtype = tables[0].cpu().numpy().dtype
+        self._row_bytes = max(1, int(np.prod(stored.shape[1:]))) * self._dtype.itemsize
         self._batches: list[Batch] = []
-        self._of: Segment | None = None
-        self._places = np.empty(0, dtype=np.int64)
-        self._rows = like
-        self._recoding: list[Callable[[Tensor], Tensor]] = []
+        self._rates: tuple[float, ...] = ()
 
-    def draw(self, segment: Segment, steps: int) -> Batch:
-        """Draw the next batch of a segment."""
-        if self.from_memory:
-            return self._sampler.draw(segment.rates)
-        if not self._batches or self._of != segment:
-            self._of, self._batches, room = segment, [], self._stored.cache_bytes
+    def draw(self, rates: tuple[float, ...], left: Callable[[], int]) -> Batch:
+        if not self._batches or self._rates != rates:
+            self._rates, self._batches = rates, []
+            steps, room = 1 + left(), self._stored.cache_bytes
             while not self._batches or (len(self._batches) < steps and room > 0):
-                self._batches.append(self._sampler.draw(segment.rates))
+                self._batches.append(self.sampler.draw(rates))
                 room -= len(self._batches[-1].rows) * self._row_bytes
             self._batches.reverse()
             self._read()
         return self._batches.pop()
 
-    def holding(self, batch: Batch) -> Batch:
-        """Read the rows of a batch, in place of those that were read before."""
-        if self.from_memory:
-            return batch
-        self._of, self._batches = None, [batch]
-        self._read()
-        return self._batches.pop()
-
-    def recode(self, made: Callable[[Tensor], Tensor]) -> None:
-        """Give every row other features from now on: what a function makes of some rows."""
-        self._recoding.append(made)
-        self._rows = made(self._rows) if len(self._rows) else self._rows
-
-    def made(self, rows: np.ndarray) -> MadeRows:
-        """Rows that follow from memory, made when they are asked for."""
-        return MadeRows(rows, lambda places: self._values(places)[0], self._like.dim())
-
-    def take(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Rows that were read, and the places of some of them among these."""
-        places = torch.from_numpy(np.searchsorted(self._places, rows))
-        return self._rows, places.to(self._rows.device)
-
     def _read(self) -> None:
-        self._rows = self._like  # makes room
+        """Read the rows of all batches, and number these by what was read."""
+        self.held = ()  # makes room
         places = np.unique(np.concatenate([batch.rows for batch in self._batches]))
         rows, whole = self._values(places)
         refuse_changes(self._stored)
-        self._places, self._rows = places, rows
+        self.held = self._with_targets(places, rows)
+        batches = self._batches
         if not whole.all():
-            self._batches = [_without(batch, places[~whole]) for batch in self._batches]
+            batches = [_without(batch, places[~whole]) for batch in batches]
+        self._batches = [replace(b, rows=np.searchsorted(places, b.rows)) for b in batches]
 
-    def parts(self) -> Iterator[tuple[np.ndarray, Tensor]]:
-        """All rows that may be in a batch, a part at a time: their places, and the rows."""
+    def parts(self) -> Iterator[Part]:
         for places in self._stored.places():
             rows, whole = self._values(places)
-            if not whole.all():
-                rows, places = rows[torch.from_numpy(whole).to(rows.device)], places[whole]
-            yield places, rows
+            rows, places = (rows, places) if whole.all() else (rows[whole], places[whole])
+            yield Part(places, self.sampler.counted(places), self._with_targets(places, rows))
         refuse_changes(self._stored)
 
-    def _values(self, places: np.ndarray) -> tuple[Tensor, np.ndarray]:
-        """Rows as they are now, and which of them are whole."""
-        kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
-        read = self._stored.take(places, kind)
-        flat = read.reshape(len(read), int(np.prod(read.shape[1:])))  # there may be none
-        rows = torch.from_numpy(read).to(self._like.device)
-        for made in self._recoding if len(rows) else ():
-            rows = made(rows)
+    def recode(self, make: Callable[[Any], Any]) -> None:
+        raise TypeError(
+            "Rows on disk cannot be recoded, as they are read anew for each batch: load them "
+            "into memory."
+        )
+
+    def _with_targets(self, places: np.ndarray, rows: np.ndarray) -> tuple[Any, ...]:
+        where = self._as_table(places)
+        return self._as_table(rows), *(target[where] for target in self._targets)
+
+    def _values(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows, and which of them are whole."""
+        rows = self._stored.take(places, self._dtype)
+        flat = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))  # there may be none
         # NaN is neither.
         return rows, (flat.max(axis=1) <= LARGEST) & (flat.min(axis=1) >= -LARGEST)
+
+
+def batches_of(
+    tables: Sequence[Any],
+    codes: np.ndarray,
+    n_cells: int,
+    generator: np.random.Generator,
+    persons: Persons | None,
+    stored: StoredRows | None,
+    as_table: Callable[[np.ndarray], Any],
+) -> Batches:
+    """Return the batches of the rows of a fit.
+
+    `codes`, `n_cells`, `generator`: as of `PoissonSampler`. `persons`: None where each row is a
+    record. `stored`: where the features are, None for rows in memory. `as_table`: as of
+    `StoredBatches`.
+    """
+    if persons is None:
+        sampler = PoissonSampler(codes, n_cells, generator)
+    else:
+        sampler = PersonSampler(codes, n_cells, generator, persons)
+    if stored is None:
+        return Batches(tables, sampler)
+    return StoredBatches(tables, sampler, stored, as_table)
 
 
 def _without(batch: Batch, rows: np.ndarray) -> Batch:
@@ -306,10 +377,3 @@ def _without(batch: Batch, rows: np.ndarray) -> Batch:
     cells = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[left]
     sizes = np.bincount(cells, minlength=len(batch.sizes)).tolist()
     return Batch(batch.rows[kept], tuple(sizes), persons)
-
-
-def _members(inside: np.ndarray) -> np.ndarray | None:
-    if inside.all():
-        return None
-    small = len(inside) < 2**31  # half the memory
-    return np.flatnonzero(inside).astype(np.int32 if small else np.int64)
