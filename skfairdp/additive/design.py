@@ -39,7 +39,7 @@ class Pair:
         first, second = self.cells
         return max(first) + 1, max(second) + 1
 
-    def codes(self, levels: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    def codes(self, levels: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
         """Cell of each row, from the levels of its columns."""
         first, second = (
             np.asarray(cells)[levels[column]]
@@ -127,17 +127,25 @@ class Design:
         for start, size in self._cells:
             yield start + np.arange(size)[None], size
 
-    def codes(self, table: pd.DataFrame) -> Iterator[NDArray[np.int64]]:
-        """Level of each row, column by column; a missing value is after the last one."""
+    def codes(self, table: pd.DataFrame) -> Iterator[NDArray[np.unsignedinteger]]:
+        """Level of each row, column by column; a missing value is after the last one.
+
+        One byte each for up to 256 levels, a missing value included, two for more.
+        """
         for place, level in enumerate(self.levels):
-            found = table.iloc[:, place].cat.codes.to_numpy().astype(np.int64)
-            yield np.where(found < 0, level.count, found)
+            found = table.iloc[:, place].cat.codes.to_numpy()
+            codes = found.astype(np.min_scalar_type(level.count))
+            codes[found < 0] = level.count
+            yield codes
 
     def rows(self, table: pd.DataFrame) -> NDArray[np.float32]:
         """Inputs of the net: every row has as many entries as any other, all of one size."""
-        inputs = np.zeros((len(table), self.n_inputs), dtype=np.float32)
-        at = np.arange(len(table))
-        levels = list(self.codes(table))
+        return self.inputs(list(self.codes(table)))
+
+    def inputs(self, levels: Sequence[NDArray[np.integer]]) -> NDArray[np.float32]:
+        """Inputs of rows of these levels, column by column."""
+        inputs = np.zeros((len(levels[0]), self.n_inputs), dtype=np.float32)
+        at = np.arange(len(inputs))
         for place, codes in enumerate(levels):
             for start, positions in self._positions(place):
                 inputs[at, start + positions[codes]] = self.value

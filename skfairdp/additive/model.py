@@ -86,6 +86,8 @@ class AdditiveModel(GradientPredictor):
 
     learning_rate_schedule = fixed(None)
 
+    _from_disk = True
+
     _parameters = {
         "bounds": (MAPPING, SEQUENCE, NONE),
         "categories": (MAPPING, NONE),
@@ -290,24 +292,27 @@ class AdditiveModel(GradientPredictor):
             classifier (`decision_function`), and the number that a regressor predicts before it
             is clipped to its bounds.
         """
-        intercept, tables, maps = self._tables()
         table = self._known(X)
-        parts = {"intercept": np.full(len(table), intercept)}
+        return pd.DataFrame(dict(self._contributions(table)), index=table.index)
+
+    def _contributions(self, table: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        """Contributions to each row of a table of levels, one column or pair at a time."""
+        intercept, tables, maps = self._tables()
+        yield "intercept", np.full(len(table), intercept)
         found = list(self._design.codes(table))
         for (name, _), values, codes in zip(self.levels_, tables, found, strict=True):
-            parts[name] = values[codes]
+            yield name, values[codes]
         for (name, pair), values in zip(self._named_pairs(), maps, strict=True):
-            parts[name] = values.ravel()[pair.codes(found)]
-        return pd.DataFrame(parts, index=table.index)
+            yield name, values.ravel()[pair.codes(found)]
 
     def _sums_of_parts(self, X: ArrayLike) -> np.ndarray:
         """Add up the contributions of each row, in the order of the columns."""
         # One column after the other: numpy's sum along rows takes another order where there is
         # one row, so that the last bit of a score would depend on the number of rows.
-        parts = self.explain(X)
-        sums = np.zeros(len(parts))
-        for _, part in parts.items():
-            sums += part.to_numpy()
+        table = self._known(X)
+        sums = np.zeros(len(table))
+        for _, part in self._contributions(table):
+            sums += part
         return sums
 
     def plot_shapes(self) -> Figure:

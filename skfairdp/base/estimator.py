@@ -115,8 +115,8 @@ class PrivateEstimator(ChargedFit, FittedState):
         ----------
         X : array-like, shape (n_samples, n_features)
             Private training rows; numbers, no missing values. Mechanisms that learn by gradients
-            leave a `numpy.memmap` and `skfairdp.datasets.ParquetRows` on disk, and make sparse
-            rows dense a batch at a time.
+            leave a `numpy.memmap` and `skfairdp.datasets.ParquetRows` on disk, and most of them
+            make sparse rows dense a batch at a time.
         y : array-like, shape (n_samples,)
             Labels. None for rows that come with them.
         sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \

@@ -191,6 +191,39 @@ class ParquetRows(StoredRows):
                         taken[order[of_batch], j] = _numbers(batch.column(name), within, dtype)
         return taken
 
+    def chunks(self) -> Iterator[pd.DataFrame]:
+        """Read all rows in one pass, a part at a time.
+
+        Yields
+        ------
+        DataFrame
+        """
+        step = len(next(self.places(), ()))
+        for batch in (batch for piece in self._pieces for batch in piece.read(self.features)):
+            for part in (batch.slice(start, step) for start in range(0, batch.num_rows, step)):
+                rows = np.empty((part.num_rows, len(self.features)), dtype=self.dtype)
+                for j, name in enumerate(self.features):
+                    with np.errstate(over="ignore"):  # infinity is dealt with
+                        rows[:, j] = _numbers(part.column(name), slice(None), self.dtype)
+                yield self._as_given(rows)
+
+    def column(self, place: int) -> pd.Series:
+        """Read one column, and no other.
+
+        Parameters
+        ----------
+        place : int
+            Position of the column among the features.
+
+        Returns
+        -------
+        Series
+        """
+        name = self.features[place]
+        batches = (batch for piece in self._pieces for batch in piece.read([name]))
+        parts = [_numbers(batch.column(0), slice(None), self.dtype) for batch in batches]
+        return pd.Series(np.concatenate(parts), name=name)
+
     def _as_given(self, rows: NDArray[Any]) -> pd.DataFrame:
         return pd.DataFrame(rows, columns=self.features)
 
@@ -223,7 +256,7 @@ class ParquetRows(StoredRows):
         return pd.Categorical.from_codes(codes, categories=list(known))
 
 
-def _numbers(column: Any, within: NDArray[np.integer], dtype: Any) -> NDArray[Any]:
+def _numbers(column: Any, within: NDArray[np.integer] | slice, dtype: Any) -> NDArray[Any]:
     """Some cells of a column, each turned into `dtype` by itself; missing ones are NaN.
 
     Asked for an array, Arrow makes floats of all integers of a batch if one of them is missing.

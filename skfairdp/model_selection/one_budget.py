@@ -26,7 +26,7 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.receipts import Charge, Quote, RowFacts
 from skfairdp.receipts.quoted import priced
 from skfairdp.records import Given
-from skfairdp.records.rows import refuse_other_order
+from skfairdp.records.stored_rows import StoredRows, made_up
 
 # A total from this share of the budget on is near enough.
 _NEAR = 0.99
@@ -41,7 +41,7 @@ _NO_TOTAL = (
 def fit_within(
     pipeline: Pipeline,
     X: Any,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
     epsilon: float,
     table_share: float = 0.3,
@@ -57,9 +57,9 @@ def fit_within(
         an `epsilon`. The encoder may be a part of a `ColumnTransformer` that names its columns in
         a list. It is cloned; other steps have to learn nothing from the rows.
     X : DataFrame or array-like of shape (n_samples, n_features)
-        Private rows.
-    y : array-like of shape (n_samples,)
-        Their labels, or numbers.
+        Private rows; `skfairdp.datasets.ParquetRows` and a `numpy.memmap` are read in parts.
+    y : array-like of shape (n_samples,), optional
+        Their labels, or numbers. None for rows that come with them.
     epsilon : float
         Budget of the whole in nats, at the last step's delta (and the table's, a tenth of it at
         most, where the last step buys group sizes).
@@ -120,7 +120,7 @@ def fit_within(
     if any(getattr(step, "reproducible_noise", False) for step in (charging[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
     check_parameters(final, final._parameters)
-    refuse_other_order(X=X, y=y, sensitive_features=sensitive_features, person_ids=person_ids)
+    given = Given(X, y, sensitive_features, person_ids).read()
     steps = [(n, clone(step)) for n, step in pipeline.steps if step not in (None, "passthrough")]
     place = [_table_in(step) is not None for _, step in steps[:-1]].index(True)
     holder, model, whole = steps[place][1], steps[-1][1], ("whole", "passthrough")
@@ -130,10 +130,11 @@ def fit_within(
     table.set_params(epsilon=table_share * epsilon, delta=min(table.delta, final.delta / 10))
     if "noise_multiplier" in model.get_params(deep=False):
         model.set_params(noise_multiplier=None)
-    given = Given(rows, y, sensitive_features, person_ids)
+    given = replace(given, X=rows)
     facts, classes = _facts_of(model, given)
     counted = rows if holder is table else _columns_of(holder, table, rows)
-    columns = tuple(getattr(counted, "columns", range(np.shape(counted)[1])))
+    named = made_up(counted) if isinstance(counted, StoredRows) else counted
+    columns = tuple(getattr(named, "columns", range(np.shape(named)[1])))
     spent = priced(table, replace(facts, groups=None, columns=columns)).privacy
     quote = _planned(model, spent, epsilon, table_share, facts)
     if not get_tags(model).input_tags.categorical:
@@ -237,7 +238,7 @@ def _facts_of(model: Any, given: Given) -> tuple[RowFacts, np.ndarray | None]:
     Refuses labels, groups and persons that the fit would refuse.
     """
     seen, (n, n_columns) = clone(model), np.shape(given.X)
-    blank = np.zeros((n, n_columns))
+    blank = np.zeros((n, 1))
     classes = None
     if is_regressor(seen):
         seen._numbers_of_fit(blank, given.y)

@@ -19,6 +19,7 @@ from skfairdp.preprocessing.levels import (
     LevelsMixin,
     public_intervals,
 )
+from skfairdp.records.stored_rows import StoredRows
 
 ENCODINGS = ("levels", "onehot", "thermometer")
 
@@ -100,10 +101,11 @@ class PublicBinner(LevelsMixin, columns.DeclaredTransformer):
             for label, name in zip(self._labels(), names, strict=True)
             if self._declared(name)
         )
-        self._coded(X)
+        if not isinstance(X, StoredRows):  # which hold numbers
+            self._coded(X)
 
     def transform(self, X: ArrayLike | pd.DataFrame) -> pd.DataFrame | NDArray[np.float64]:
-        """Bin the declared columns.
+        """Bin the declared columns; rows on disk are read in one pass.
 
         Returns
         -------
@@ -116,7 +118,9 @@ class PublicBinner(LevelsMixin, columns.DeclaredTransformer):
             If a column with bounds holds something that is not a number.
         """
         X = self._rows(X)
-        return self._output(self._coded(X), X)
+        parts = X.chunks() if isinstance(X, StoredRows) else (X,)
+        tables = [self._frame(self._coded(p), getattr(p, "index", None)) for p in parts]
+        return self._output(tables, X)
 
     def _coded(self, X: Any) -> list[NDArray[np.int64]]:
         places = [(i, n) for i, n in enumerate(columns.column_names(X)) if self._declared(n)]

@@ -15,6 +15,7 @@ from skfairdp.foundation.scikit_learn import BaseEstimator, TransformerMixin
 from skfairdp.protocol import Certifiable
 from skfairdp.records.one_column import columns_of, table_of
 from skfairdp.records.rows import validated
+from skfairdp.records.stored_rows import StoredRows, made_up, refuse_changes, stored_rows
 
 
 class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):
@@ -81,6 +82,7 @@ class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):
 
 def column_names(X: Any) -> list[Hashable]:
     """Names of the columns: labels of a DataFrame, positions of an array."""
+    X = made_up(X) if isinstance(X, StoredRows) else X
     return list(X.columns) if isinstance(X, pd.DataFrame) else list(range(X.shape[1]))
 
 
@@ -140,8 +142,16 @@ def checked(estimator: BaseEstimator, X: Any, *, reset: bool, mixed: bool) -> An
     """``X`` as a DataFrame or as an array of two dimensions, its columns those of ``fit``.
 
     `reset`: whether this is ``fit``. `mixed`: whether an array may hold text, which must not be
-    parsed. Missing and infinite values are judged later, column by column.
+    parsed. Missing and infinite values are judged later, column by column. Rows on disk stay there
+    where the estimator reads them in parts.
     """
+    on_disk = isinstance(X, np.memmap | StoredRows) and getattr(estimator, "_from_disk", False)
+    if on_disk and (stored := stored_rows(X)) is not None:
+        if len(stored):
+            checked(estimator, made_up(stored), reset=reset, mixed=mixed)
+            refuse_changes(stored)
+            return stored
+        X = made_up(stored)[:0]
     if (table := table_of(X)) is not None:
         X = table
     if not isinstance(X, pd.DataFrame):
@@ -190,6 +200,8 @@ def is_polars(X: Any) -> bool:
 
 def column(X: Any, position: int) -> pd.Series:
     """One column of a checked table."""
+    if isinstance(X, StoredRows):
+        return X.column(position)
     return X.iloc[:, position] if isinstance(X, pd.DataFrame) else pd.Series(X[:, position])
 
 

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.base.predictors import expecting
 from skfairdp.foundation.scikit_learn import TransformerMixin
 from skfairdp.records.labels import positions
+from skfairdp.records.stored_rows import StoredRows, refuse_changes
 
 DAYS = " (days since 1970)"  # ends the name of a column of days
 FIRST = date(1970, 1, 1).toordinal()  # A Thursday
@@ -188,6 +189,8 @@ class LevelsMixin(TransformerMixin):
         Name and levels of each column that is put out.
     """
 
+    _from_disk = True  # rows may lie there, and are read in parts
+
     encoding: str
     sparse_output: bool | str
     levels_: tuple[tuple[str, Levels], ...]
@@ -219,9 +222,12 @@ class LevelsMixin(TransformerMixin):
         }
         return pd.DataFrame(columns, index=index)
 
-    def _output(self, codes: Sequence[NDArray[np.int64]], X: Any) -> Any:
-        """Output of `transform`."""
-        table = self._frame(codes, X.index if isinstance(X, pd.DataFrame) else None)
+    def _output(self, tables: list[pd.DataFrame], X: Any) -> Any:
+        """Output of `transform` for checked rows, from the tables of their parts."""
+        table = tables[0]
+        if isinstance(X, StoredRows):
+            refuse_changes(X)
+            table = pd.concat(tables, ignore_index=True)
         if self.encoding == "levels":
             return table
         width = sum(level.count + 1 for _, level in self.levels_)

@@ -53,7 +53,7 @@ from skfairdp.receipts import Charge, Quote, Receipt, RowFacts
 from skfairdp.receipts.quoted import NOISELESS
 from skfairdp.records import Given
 from skfairdp.records.identifier_names import looks_like_an_identifier
-from skfairdp.records.labels import take_rows
+from skfairdp.records.stored_rows import StoredRows, made_up, refuse_changes
 
 KINDS = ("any", "number", "category", "date", "drop")
 _PUBLIC = "public"  # kind of a column whose bounds or categories are declared
@@ -165,7 +165,8 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
         Parameters
         ----------
         X : DataFrame or array-like, shape (n_samples, n_features)
-            Private rows: numbers, text, missing values, in any mixture.
+            Private rows: numbers, text, missing values, in any mixture. Of a `numpy.memmap` and of
+            `skfairdp.datasets.ParquetRows` one column at a time is in memory.
         y : None
             Ignored.
         sensitive_features : None
@@ -181,9 +182,10 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
         X = checked(self, given.X, reset=True, mixed=True)
         names = column_names(X)
         kinds = self._kinds(names)
+        some = made_up(X) if isinstance(X, StoredRows) else X
         for place, kind in enumerate(kinds):
             if kind != "drop":
-                refuse_dtype(column(X, place), names[place])
+                refuse_dtype(column(some, place), names[place])
         kept = [place for place, kind in enumerate(kinds) if kind not in ("drop", _PUBLIC)]
         persons, noise = given.persons(len(X)), self._randomness()[1]
         if len(X) > MOST_ROWS:
@@ -196,10 +198,11 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
         plan = quote.plan
         assert plan is not None
         charge(quote.charge)  # before a cell reaches the engine
+        counted: Any = slice(None)
         if persons is not None:  # before texts are listed: of a person's, one occurs
-            X = take_rows(X, persons.one_row_each(noise.sampling.integers))
+            counted = persons.one_row_each(noise.sampling.integers)
         # One column at a time: its cells take more memory than the column.
-        cells = lru_cache(maxsize=1)(lambda at: read_cells(column(X, kept[at])))
+        cells = lru_cache(maxsize=1)(lambda at: read_cells(column(X, kept[at]).iloc[counted]))
         release = TableRelease(cells, plan, noise)
         segments = iter(plan.segments)
         levels: list[tuple[str, Levels]] = []
@@ -217,6 +220,8 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
             parts = names_of_parts(labels[place]) if of_date else (labels[place],)
             levels += zip(parts, found, strict=True)
         release.meter.finish()
+        if isinstance(X, StoredRows):
+            refuse_changes(X)
         blank = [label for label, found in levels if found == Categories(())]
         if blank:  # what was released says so
             warn_user(
@@ -309,7 +314,7 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
         )
 
     def transform(self, X: ArrayLike | pd.DataFrame) -> pd.DataFrame | NDArray[np.float64]:
-        """Find the level of each cell.
+        """Find the level of each cell; rows on disk are read in one pass.
 
         Returns
         -------
@@ -319,20 +324,24 @@ class PrivateTableEncoder(LevelsMixin, Planned, PrivateEstimator):
         check_is_fitted(self)
         X = checked(self, X, reset=False, mixed=True)
         known = dict(self.levels_)
-        codes: list[NDArray[np.int64]] = []
-        for place, label in enumerate(self._labels()):
-            if label in self.date_columns_:
-                day = days(read_cells(column(X, place)))
-                codes += [known[names_of_parts(label)[0]].codes(day), *month_and_weekday(day)]
-            elif label in known:
-                level, cells = known[label], read_cells(column(X, place))
-                if isinstance(level, Categories):
-                    texts, distinct = cells.as_texts()
-                    among = level.codes(np.array([*distinct, ""], dtype=object))
-                    codes.append(np.where(texts < 0, -1, among[texts]))
-                else:
-                    codes.append(level.codes(cells.numbers))
-        return self._output(codes, X)
+        tables: list[pd.DataFrame] = []
+        for part in X.chunks() if isinstance(X, StoredRows) else (X,):
+            codes: list[NDArray[np.int64]] = []
+            for place, label in enumerate(self._labels()):
+                if label in self.date_columns_:
+                    day = days(read_cells(column(part, place)))
+                    first = known[names_of_parts(label)[0]].codes(day)
+                    codes += [first, *month_and_weekday(day)]
+                elif label in known:
+                    level, cells = known[label], read_cells(column(part, place))
+                    if isinstance(level, Categories):
+                        texts, distinct = cells.as_texts()
+                        among = level.codes(np.array([*distinct, ""], dtype=object))
+                        codes.append(np.where(texts < 0, -1, among[texts]))
+                    else:
+                        codes.append(level.codes(cells.numbers))
+            tables.append(self._frame(codes, getattr(part, "index", None)))
+        return self._output(tables, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

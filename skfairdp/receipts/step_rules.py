@@ -105,6 +105,9 @@ def _left_by_fit(step: Any, record: HarmlessStep) -> str | None:
     for name in [name for name in found if name in record.state]:
         if not record.state[name].holds(found.pop(name)):
             return f"its attribute {name!r} is not {record.state[name].words}"
+    names, width = vars(step).get("feature_names_in_"), vars(step).get("n_features_in_")
+    if names is not None and len(names) != width:
+        return "its attribute 'feature_names_in_' has not one name for each column"
     if not (found or hasattr(step, "n_features_in_")):
         return None
     try:

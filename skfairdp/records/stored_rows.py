@@ -61,6 +61,20 @@ class StoredRows(ABC):
         for places in self.places():
             yield self._as_given(self.take(places))
 
+    def column(self, place: int) -> pd.Series:
+        """Read one column of rows that have one dimension each.
+
+        Parameters
+        ----------
+        place : int
+            Position of the column among the features.
+
+        Returns
+        -------
+        Series
+        """
+        return pd.Series(np.concatenate([self.take(at)[:, place] for at in self.places()]))
+
     def places(self) -> Iterator[NDArray[np.int64]]:
         """Positions of all rows, in blocks that fit into memory."""
         row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)

@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from dp_accounting.dp_event import GaussianDpEvent
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 
 from skfairdp import (
+    DPAdditiveClassifier,
     DPSGDClassifier,
     FairPathClassifier,
     FunctionalMechanismClassifier,
@@ -30,6 +32,7 @@ from skfairdp.preprocessing import PublicEncoder
 from skfairdp.privacy import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
 from skfairdp.privacy.ledger.totals import Budget, covered
+from tests.stored import ArrayRows
 
 N = 1200
 RNG = np.random.default_rng(0)
@@ -272,3 +275,24 @@ def test_levels_for_a_classifier_of_numbers_are_refused_before_a_charge(
     with pytest.raises(ValueError, match='encoding="onehot"'):
         fit_within(made, ROWS, Y, epsilon=1.0)
     assert ledger.entries() == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("persons", [None, np.arange(N) // 2], ids=["records", "persons"])
+def test_rows_on_disk_bring_their_labels_and_cost_what_rows_in_memory_cost(ledger, persons) -> None:
+    frame = pd.DataFrame({"income": ROWS["income"], "rent": RNG.normal(size=N)})
+    rows = ArrayRows(frame.to_numpy(), list(frame))
+    rows.target = pd.Categorical(Y)
+    made = make_pipeline(
+        PrivateTableEncoder(ledger=ledger, columns={"income": "number"}),
+        DPAdditiveClassifier(max_epochs=1, progress=False, ledger=ledger),
+    )
+    model = fit_within(made, rows, epsilon=1.0, person_ids=persons)
+    memory = clone(made).set_params(**dict.fromkeys(LEDGERS))
+    memory = fit_within(memory, frame, Y, epsilon=1.0, person_ids=persons)
+    assert certify(model).privacy == certify(memory).privacy
+    assert len(ledger.entries()) == 2
+    assert model.predict(rows).tolist() == model.predict(frame).tolist()
+
+
+LEDGERS = ("privatetableencoder__ledger", "dpadditiveclassifier__ledger")

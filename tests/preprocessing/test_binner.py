@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from skfairdp import DPAdditiveClassifier, certify
 from skfairdp.preprocessing import PublicBinner
 from skfairdp.preprocessing.levels import OTHER
+from tests.stored import ArrayRows
 
 FLATS = pd.DataFrame(
     {"rooms": [1.0, 3.0, np.nan, np.inf], "city": ["Oslo", "Bonn", None, "Rome"]},
@@ -102,3 +103,18 @@ def test_text_in_a_column_with_bounds_is_refused_and_not_quoted() -> None:
 def test_columns_without_a_declaration_can_be_dropped() -> None:
     dropped = PublicBinner({"rooms": (0, 8)}, remainder="drop").fit(FLATS)
     assert list(dropped.transform(FLATS)) == ["rooms"]
+
+
+def test_rows_on_disk_are_binned_a_part_at_a_time(monkeypatch) -> None:
+    rows = np.random.default_rng(0).normal(size=(500, 3))
+    rows[::7, 1] = np.nan
+    stored, read = ArrayRows(rows), []
+    monkeypatch.setattr(ArrayRows, "cache_bytes", 2400)  # 100 rows
+    take = stored.take
+    monkeypatch.setattr(stored, "take", lambda places: read.append(len(places)) or take(places))
+    binner = PublicBinner((-2, 2), n_bins=300, scale="linear").fit(stored)
+    assert read == []
+    table = binner.transform(stored)
+    assert read == [100] * 5
+    pd.testing.assert_frame_equal(table, binner.transform(rows))
+    assert {column.cat.codes.dtype for _, column in table.items()} == {np.dtype(np.int16)}

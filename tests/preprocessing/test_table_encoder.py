@@ -24,6 +24,7 @@ from skfairdp.preprocessing.cells import read_cells
 from skfairdp.preprocessing.levels import OTHER, Categories, Intervals, level_names
 from skfairdp.preprocessing.table_levels import EDGES, N_CELLS, bins, divided
 from tests.common.test_scikit_learn_checks import unexpected
+from tests.stored import ArrayRows
 
 N = 4000
 RNG = np.random.default_rng(0)
@@ -36,6 +37,7 @@ TABLE = pd.DataFrame(
         "member": RNG.random(N) < 0.5,
     }
 )
+
 EPSILON = 5.0
 
 
@@ -404,3 +406,46 @@ def test_a_column_of_which_something_was_learned_is_not_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UtilityWarning)
         PrivateTableEncoder(epsilon=1.0).fit(table)
+
+
+# -- rows on disk -----------------------------------------------------------------------------
+
+NUMBERS = TABLE[["age", "gain", "year"]].to_numpy(dtype=np.float64)
+NUMBERS[::9, 1] = np.nan
+
+
+@pytest.mark.parametrize("persons", [None, np.arange(N) // 3], ids=["records", "persons"])
+def test_counts_of_rows_on_disk_are_those_of_rows_in_memory(persons, monkeypatch) -> None:
+    """Each column is read once for all its counts; the noise is that of the seed."""
+    monkeypatch.setattr(ArrayRows, "cache_bytes", 1 << 15)  # 1,365 rows at once
+    seeded = {"random_state": 0, "reproducible_noise": True}
+    rows, read = ArrayRows(NUMBERS), []
+    column = rows.column
+    monkeypatch.setattr(rows, "column", lambda place: read.append(place) or column(place))
+    stored = PrivateTableEncoder(EPSILON, **seeded).fit(rows, person_ids=persons)
+    memory = PrivateTableEncoder(EPSILON, **seeded).fit(NUMBERS, person_ids=persons)
+    assert stored.levels_ == memory.levels_
+    assert stored.plan_ == memory.plan_
+    assert stored.privacy_ == memory.privacy_
+    assert read == [0, 1, 2]
+    pd.testing.assert_frame_equal(stored.transform(rows), memory.transform(NUMBERS))
+    for encoding in ("onehot", "thermometer") if persons is None else ():
+        numbers = memory.set_params(encoding=encoding).transform(NUMBERS)
+        found = stored.set_params(encoding=encoding).transform(rows)
+        np.testing.assert_array_equal(found, numbers)
+
+
+def test_rows_that_change_while_they_are_counted_end_the_fit_and_keep_the_charge(tmp_path) -> None:
+    ledger, rows = PrivacyLedger(tmp_path / "ledger.db"), ArrayRows(NUMBERS)
+    column = rows.column
+
+    def changed(place):
+        rows.state = 1
+        return column(place)
+
+    rows.column = changed
+    encoder = PrivateTableEncoder(EPSILON, ledger=ledger)
+    with pytest.raises(ValueError, match="was changed while it was read"):
+        encoder.fit(rows)
+    assert not hasattr(encoder, "levels_")
+    assert len(ledger.entries()) == 1
