@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import ParameterGrid
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import totals
@@ -43,12 +43,12 @@ def _of_pipeline(model: Pipeline, facts: RowFacts) -> Quote:
     parts, charged, ledger = [], [], None
     reasons = [f"{name!r} of the Pipeline: {reason}." for name, reason in _of_containers(model)]
     for place, (name, step) in enumerate(_steps(model)):
+        # What columns an earlier step puts out is not known.
+        own = facts if place == 0 else dataclasses.replace(facts, n_features=None, columns=())
         if has_price(step):
-            # What columns an earlier step puts out is not known.
-            own = facts if place == 0 else dataclasses.replace(facts, n_features=None, columns=())
             private = [(name, step, own)]
         else:
-            private = list(_private_parts(name, step, facts))
+            private = list(_private_parts(name, step, own))
             reasons += _learned(name, step, [part for _, part, _ in private])
         for where, private_step, own in private:
             part = priced(private_step, own)
@@ -129,13 +129,30 @@ def _of_containers(model: Pipeline) -> Iterator[tuple[str, str]]:
 
 
 def _private_parts(name: str, step: Any, facts: RowFacts) -> Iterator[tuple[str, Any, RowFacts]]:
-    """Private parts of a ColumnTransformer, whose columns are listed by name or place."""
-    if type(step) is not ColumnTransformer:
-        return
-    for key, part, listed in step.transformers:
-        if has_price(part) and isinstance(listed, list):
-            own = dataclasses.replace(facts, n_features=len(listed), columns=tuple(listed))
-            yield f"{name}__{key}", part, own
+    """Private parts of a step that gives each part all columns, or columns by name or place."""
+    if type(step) is FeatureUnion:
+        for key, part in step.transformer_list:
+            if has_price(part):
+                yield f"{name}__{key}", part, facts
+    elif type(step) is ColumnTransformer:
+        for key, part, columns in [*step.transformers, ("remainder", step.remainder, None)]:
+            listed = _left_over(step, facts) if columns is None else columns
+            if has_price(part) and isinstance(listed, list):
+                own = dataclasses.replace(facts, n_features=len(listed), columns=tuple(listed))
+                yield f"{name}__{key}", part, own
+
+
+def _left_over(step: ColumnTransformer, facts: RowFacts) -> list[Any] | None:
+    """Columns that a ColumnTransformer lists for no part; None where that is not known."""
+    named = [columns for _, _, columns in step.transformers]
+    if not facts.columns or not all(isinstance(columns, list) for columns in named):
+        return None
+    listed = [one for columns in named for one in columns]
+    if not all(one in facts.columns or type(one) is int for one in listed):
+        return None
+    # As scikit-learn has it, a number is a place and a text a name.
+    used = {facts.columns[one] if type(one) is int else one for one in listed}
+    return [column for column in facts.columns if column not in used]
 
 
 def _learned(name: str, step: Any, known: Sequence[Any]) -> Iterator[str]:

@@ -240,6 +240,33 @@ def test_harmless_containers_leave_the_price(inner: Any) -> None:
     assert not promised.is_void
 
 
+def encoder(epsilon: float) -> PrivateTableEncoder:
+    return PrivateTableEncoder(epsilon=epsilon, encoding="onehot")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        FeatureUnion([("a", encoder(0.2)), ("b", encoder(0.3))]),
+        scaled_columns(remainder=encoder(0.3), sparse_threshold=0.0),
+        ColumnTransformer([("a", encoder(0.2), [1])], remainder=encoder(0.3), sparse_threshold=0.0),
+    ],
+    ids=["union", "remainder", "columns and remainder"],
+)
+def test_private_parts_of_a_step_cost_what_its_certificate_says(parts: Any) -> None:
+    model = make_pipeline(parts, DPSGDClassifier(**FAST))
+    quoted = quote(model, n_rows=400, n_features=3)
+    stated = certify(model.fit(*rows())).privacy
+    assert stated is not None
+    assert not stated.is_void
+    assert (quoted.epsilon, quoted.delta) == (stated.epsilon, stated.delta)
+
+
+def test_a_remainder_has_a_price_only_where_all_columns_are_known() -> None:
+    parts = scaled_columns(remainder=encoder(0.3), sparse_threshold=0.0)
+    assert math.isinf(quote(make_pipeline(PUBLIC, parts, DPSGDClassifier()), n_rows=400).epsilon)
+
+
 @pytest.mark.parametrize(("epsilon", "std"), [(math.log(2.0), 2.0), (math.inf, 0.0)])
 def test_the_noise_of_a_table_is_that_of_discrete_laplace_draws(epsilon, std) -> None:
     table = CountRelease(name="table", epsilon=epsilon, releases=3)
