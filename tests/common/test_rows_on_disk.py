@@ -28,7 +28,7 @@ def test_rows_on_disk_are_refused_before_a_charge(name, tmp_path) -> None:
     assert not [attribute for attribute in vars(estimator) if attribute.endswith("_")]
 
 
-@pytest.mark.parametrize("name", FROM_DISK)
+@pytest.mark.parametrize("name", sorted(FROM_DISK))
 def test_answers_for_rows_on_disk_are_those_for_rows_in_memory(name) -> None:
     X, y, _ = people()
     fitted = build(name).fit(ArrayRows(X), y)
