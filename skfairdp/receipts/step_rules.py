@@ -107,7 +107,7 @@ def _left_by_fit(step: Any, record: HarmlessStep) -> str | None:
             return f"its attribute {name!r} is not {record.state[name].words}"
     names, width = vars(step).get("feature_names_in_"), vars(step).get("n_features_in_")
     if names is not None and len(names) != width:
-        return "its attribute 'feature_names_in_' has not one name for each column"
+        return "its attribute 'feature_names_in_' does not hold one name for each column"
     if not (found or hasattr(step, "n_features_in_")):
         return None
     try:

@@ -156,6 +156,15 @@ def test_an_attribute_that_was_set_on_a_pipeline_is_named(attribute: str) -> Non
     assert "was set by hand, and may hold rows" in reason
 
 
+def test_names_of_more_columns_than_there_are_may_hold_rows() -> None:
+    step = preprocessing.FunctionTransformer().fit(pd.DataFrame({"a": [1.0], "b": [2.0]}))
+    assert reason_to_learn(step) is None
+    step.feature_names_in_ = np.array([f"cell {number}" for number in range(300)], dtype=object)
+    assert reason_to_learn(step) == (
+        "its attribute 'feature_names_in_' does not hold one name for each column"
+    )
+
+
 def test_a_parameter_that_a_newer_version_adds_learns() -> None:
     record = HARMLESS[preprocessing.Normalizer]
     older = HarmlessStep(record.kind, {"norm": record.parameters["norm"]}, record.public_rows)
